@@ -159,5 +159,5 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> "Generator[None, pluggy.Result[pytest.TestReport], None]":
     report = (yield).get_result()
-    if report.failed and (journal := sys.modules.get(JOURNAL)) is not None and (text := journal.told()):
+    if report.failed and (journal := sys.modules.get(JOURNAL)) is not None and (text := journal.summary()):
         report.sections.append(("Kedge's runs", text))

@@ -69,7 +69,7 @@ class Floors:
             self._new.add(home)
         before = self._progress.get(home)
         if before is not None and (before.first != owner or home in self._ended):
-            self._take(home, _begun(owner, before))
+            self._take(home, _new_life(owner, before))
         self._ended.discard(home)
 
     def ends(self, owner: int) -> None:
@@ -90,7 +90,7 @@ class Floors:
                 continue
             present = self._present.get(home, restored.first)
             if restored.first != present or home in self._new:
-                self._take(home, _begun(present, restored, before))
+                self._take(home, _new_life(present, restored, before))
             elif before is None or not _is_behind(restored, before):
                 self._take(home, restored)
 
@@ -219,7 +219,7 @@ def _ended(message: int, progress: Progress) -> bool:
     return ((message >> NUMBER_BITS) - progress.first) % INCARNATIONS > owners + AHEAD
 
 
-def _begun(owner: int, *before: Progress | None) -> Progress:
+def _new_life(owner: int, *before: Progress | None) -> Progress:
     """Return the progress of a life that has announced nothing yet; it has the dead letters of the lives before."""
     dead = frozenset[int]().union(*(life.dead for life in before if life is not None))
     return Progress(owner << NUMBER_BITS, frozenset(), first=owner, caught_up=False, dead=dead)

@@ -202,7 +202,7 @@ class Marks:
     def __init__(self, loaded: Mapping[tuple[str, str], Reached] | None = None) -> None:
         self._loaded = dict(loaded or {})
         self._lanes: dict[tuple[str, str], Lane] = {}
-        self._told: dict[tuple[str, str], Reached] = {}
+        self._stored: dict[tuple[str, str], Reached] = {}
 
     def lane(self, partition: str, epoch: str) -> Lane:
         """Return the lane of an epoch; it begins at the end of an earlier run."""
@@ -212,20 +212,20 @@ class Marks:
         return self._lanes[at]
 
     def reached(self, unfinished: Mapping[tuple[str, str], Collection[MessageId]]) -> dict[tuple[str, str], Reached]:
-        """Return the marks that have changed since `told`."""
+        """Return the marks that have changed since `note_stored`."""
         found = {at: lane.reached(unfinished.get(at, ())) for at, lane in self._lanes.items()}
-        return {at: mark for at, mark in found.items() if mark is not None and mark != self._told.get(at)}
+        return {at: mark for at, mark in found.items() if mark is not None and mark != self._stored.get(at)}
 
-    def told(
+    def note_stored(
         self, marks: Mapping[tuple[str, str], Reached], current: Iterable[tuple[str, str]]
     ) -> list[tuple[str, str]]:
         """Record that these marks are stored. Forget and return the lanes that are over: all done, and not of a
         `current` epoch of the source's partitions."""
-        self._told.update(marks)
+        self._stored.update(marks)
         now = set(current)
-        over = [at for at, lane in self._lanes.items() if at not in now and _is_over(lane, self._told.get(at))]
+        over = [at for at, lane in self._lanes.items() if at not in now and _is_over(lane, self._stored.get(at))]
         for at in over:
-            self._told.pop(at, None)
+            self._stored.pop(at, None)
             del self._lanes[at]
         return over
 

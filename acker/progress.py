@@ -41,5 +41,5 @@ class Progress(NamedTuple):
     def covers(self, message: int) -> bool:
         """Return True if this message of the home is done: nothing of it will be processed or counted again."""
         newest = self.newest
-        begun = message <= newest if message >> NUMBER_BITS == newest >> NUMBER_BITS else precedes(message, newest)
-        return begun and message not in self.unfinished
+        has_begun = message <= newest if message >> NUMBER_BITS == newest >> NUMBER_BITS else precedes(message, newest)
+        return has_begun and message not in self.unfinished

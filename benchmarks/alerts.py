@@ -74,9 +74,9 @@ class PipedLines(Spout):
                 return []
             self.waiting = self.loop.create_future()
             await self.waiting
-        begun = self.next
+        first = self.next
         self.next += min(limit, len(self.arrived))
-        return [Message(Line(self.arrived.popleft()), number) for number in range(begun, self.next)]
+        return [Message(Line(self.arrived.popleft()), number) for number in range(first, self.next)]
 
 
 class Probe(Bolt):
@@ -172,9 +172,9 @@ async def _run(fd: int, feeder: Feeder, count: int, seconds: float) -> tuple[flo
     finished = asyncio.ensure_future(run.finish())
     start = feeder.start()
     await asyncio.sleep(LEAD_S + WARM_UP_S)
-    begun, cpu = time.perf_counter(), time.process_time()
-    await asyncio.sleep(start + WARM_UP_S + seconds - begun)
-    cores = (time.process_time() - cpu) / (time.perf_counter() - begun)
+    started_at, cpu = time.perf_counter(), time.process_time()
+    await asyncio.sleep(start + WARM_UP_S + seconds - started_at)
+    cores = (time.process_time() - cpu) / (time.perf_counter() - started_at)
     acked = (await finished).snapshot.total("acked")
     if acked != count:
         raise RuntimeError(f"{acked} lines were acked of {count} that were fed")
@@ -221,9 +221,9 @@ async def _run_workers(
         await running.acked(1)
         start = feeder.start()
         await asyncio.sleep(LEAD_S + WARM_UP_S)
-        begun, cpu = time.perf_counter(), running.cpu_s()
-        await asyncio.sleep(start + WARM_UP_S + seconds - begun)
-        cores = (running.cpu_s() - cpu) / (time.perf_counter() - begun)
+        started_at, cpu = time.perf_counter(), running.cpu_s()
+        await asyncio.sleep(start + WARM_UP_S + seconds - started_at)
+        cores = (running.cpu_s() - cpu) / (time.perf_counter() - started_at)
     assert running.report is not None
     acked = running.report.snapshot.total("acked") - 1
     if acked != count:
@@ -242,9 +242,9 @@ def _latencies(seen: Sequence[tuple[str, float]], start: float, rate: int, count
     if sorted(address for address, _ in seen) != sorted(due):
         raise RuntimeError(f"{len(seen)} alerts were raised, {len(due)} were due")
     first = rate * WARM_UP_S
-    late = [at - start - due[address] / rate for address, at in seen if due[address] >= first]
-    p50, p99, p999 = (percentile_ms(late, percent) for percent in (50, 99, 99.9))
-    return {"value": p50, "p50": p50, "p99": p99, "p999": p999, "alerts": float(len(late))}
+    latencies = [at - start - due[address] / rate for address, at in seen if due[address] >= first]
+    p50, p99, p999 = (percentile_ms(latencies, percent) for percent in (50, 99, 99.9))
+    return {"value": p50, "p50": p50, "p99": p99, "p999": p999, "alerts": float(len(latencies))}
 
 
 def keep_apart(other: int) -> None:

@@ -75,9 +75,9 @@ async def word_count(seconds: float) -> float:
 async def _rate(seconds: float, stages: list[Coroutine[Any, Any, None]], done: Callable[[], int]) -> float:
     tasks = [asyncio.create_task(stage) for stage in stages]
     await asyncio.sleep(0.5)
-    begun, before = time.perf_counter(), done()
+    started_at, before = time.perf_counter(), done()
     await asyncio.sleep(seconds)
-    figure = (done() - before) / (time.perf_counter() - begun)
+    figure = (done() - before) / (time.perf_counter() - started_at)
     for task in tasks:
         task.cancel()
     return figure

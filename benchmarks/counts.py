@@ -55,9 +55,9 @@ class Users(Spout):
         self.drawn = [User(name, 0.0) for name in _names(DRAWN)]
 
     async def poll(self, limit: int) -> Sequence[Message[User]]:
-        drawn, begun = self.drawn, self.next
+        drawn, first = self.drawn, self.next
         self.next += limit
-        return [Message(drawn[number % DRAWN], number) for number in range(begun, self.next)]
+        return [Message(drawn[number % DRAWN], number) for number in range(first, self.next)]
 
 
 class Steady(Spout):
@@ -67,28 +67,28 @@ class Steady(Spout):
     late, so that often two leave together.
     """
 
-    late: ClassVar[list[float]] = []  # seconds that each left after it was due; of the class, as tasks are copies
+    delays_s: ClassVar[list[float]] = []  # seconds that each left after it was due; of the class, as tasks are copies
 
     def __init__(self, count: int) -> None:
         self.count = count
         self.names: list[str] = []
         self.next = 0
-        self.begun = 0.0
+        self.started_at = 0.0
 
     def open(self, task: Task, positions: object) -> None:
         self.names = _names(self.count)
 
     async def poll(self, limit: int) -> Sequence[Message[User]]:
-        self.begun = self.begun or time.perf_counter()
+        self.started_at = self.started_at or time.perf_counter()
         first = self.next
         if first == self.count:
             return []
-        if (ahead := self.begun + first / RATE - time.perf_counter()) > 0:
+        if (ahead := self.started_at + first / RATE - time.perf_counter()) > 0:
             await asyncio.sleep(ahead)
         now = time.perf_counter()
-        self.next = min(self.count, first + limit, max(first, int((now - self.begun) * RATE)) + 1)
+        self.next = min(self.count, first + limit, max(first, int((now - self.started_at) * RATE)) + 1)
         given = range(first, self.next)
-        self.late.extend(now - self.begun - number / RATE for number in given)
+        self.delays_s.extend(now - self.started_at - number / RATE for number in given)
         return [Message(User(self.names[number], now), number) for number in given]
 
 
@@ -139,9 +139,9 @@ async def _counted_a_second(topology: Topology, state_dir: Path | None, seconds:
     while not finished.done() and not _acked(run):  # noqa: ASYNC110 – polls a counter
         await asyncio.sleep(LOOK_S)
     await asyncio.sleep(WARM_UP_S)
-    acked, commits, begun, cpu = _acked(run), _commits(run), time.perf_counter(), time.process_time()
+    acked, commits, started_at, cpu = _acked(run), _commits(run), time.perf_counter(), time.process_time()
     await asyncio.sleep(seconds)
-    took, cpu = time.perf_counter() - begun, time.process_time() - cpu
+    took, cpu = time.perf_counter() - started_at, time.process_time() - cpu
     acked, commits = _acked(run) - acked, _commits(run) - commits
     run.abort()
     await finished
@@ -173,7 +173,7 @@ def count_latency(kept: Kept, seconds: float) -> dict[str, float]:
     """
     count = int(RATE * (WARM_UP_S + seconds))
     Arrived.took.clear()
-    Steady.late.clear()
+    Steady.delays_s.clear()
     with _state_dir(kept) as state_dir:
         folder = state_dir or Path(tempfile.gettempdir())
         syncs = fsyncs(folder)
@@ -184,8 +184,8 @@ def count_latency(kept: Kept, seconds: float) -> dict[str, float]:
         raise RuntimeError(f"{len(Arrived.took)} counts arrived of {count} inputs: the run has {report.ended}")
     warm = int(RATE * WARM_UP_S)
     p50, p99 = (percentile_ms(Arrived.took[warm:], percent) for percent in (50, 99))
-    late = percentile_ms(Steady.late[warm:], 99)
-    return {"value": p50, "p50": p50, "p99": p99, "fsync": statistics.median(syncs) * 1000, "late_p99": late}
+    late_ms = percentile_ms(Steady.delays_s[warm:], 99)
+    return {"value": p50, "p50": p50, "p99": p99, "fsync": statistics.median(syncs) * 1000, "late_p99": late_ms}
 
 
 async def _run(topology: Topology, state_dir: Path | None) -> Report:
@@ -203,10 +203,10 @@ def fsyncs(folder: Path) -> list[float]:
         os.pwrite(file, bytes(SYNCS * PAGE_BYTES), 0)
         os.fsync(file)
         for number in range(SYNCS):
-            begun = time.perf_counter()
+            started_at = time.perf_counter()
             os.pwrite(file, os.urandom(PAGE_BYTES), number * PAGE_BYTES)
             os.fdatasync(file)
-            took.append(time.perf_counter() - begun)
+            took.append(time.perf_counter() - started_at)
     finally:
         os.close(file)
         os.unlink(folder / "synced")

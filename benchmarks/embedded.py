@@ -38,9 +38,9 @@ class Logins(Spout):
         self.next, self.step = task.index, task.tasks
 
     async def poll(self, limit: int) -> Sequence[Message[Login]]:
-        record, begun = self.record, self.next
+        record, first = self.record, self.next
         self.next += limit * self.step
-        return [Message(record, number) for number in range(begun, self.next, self.step)]
+        return [Message(record, number) for number in range(first, self.next, self.step)]
 
 
 class Sentences(Spout):
@@ -55,9 +55,9 @@ class Sentences(Spout):
         self.next, self.step = task.index, task.tasks
 
     async def poll(self, limit: int) -> Sequence[Message[Sentence]]:
-        texts, begun = self.texts, self.next
+        texts, first = self.texts, self.next
         self.next += limit * self.step
-        return [Message(texts[number % 1000], number) for number in range(begun, self.next, self.step)]
+        return [Message(texts[number % 1000], number) for number in range(first, self.next, self.step)]
 
 
 class Same(Bolt):
@@ -108,12 +108,12 @@ async def acked_a_second(topology: Topology, seconds: float) -> float:
     finished = asyncio.ensure_future(run.finish())
     await asyncio.sleep(WARM_UP_S)
     before = run.snapshot()
-    begun = time.perf_counter()
+    started_at = time.perf_counter()
     await asyncio.sleep(seconds)
     after = run.snapshot()
     assert before is not None
     assert after is not None
-    rate = (after.total("acked") - before.total("acked")) / (time.perf_counter() - begun)
+    rate = (after.total("acked") - before.total("acked")) / (time.perf_counter() - started_at)
     run.abort()
     await finished
     return rate

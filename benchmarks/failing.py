@@ -62,17 +62,17 @@ async def blocked_ms(workers: int) -> dict[str, float]:
 
 
 async def _blocked_ms(worker: Worker, dead: int) -> dict[str, float]:
-    begun = time.perf_counter()
+    started_at = time.perf_counter()
     worker.peers.gone(dead)
     failed = worker.fail_for("was killed", lambda left: None)
-    fail = time.perf_counter() - begun
+    fail = time.perf_counter() - started_at
     if failed != TREES:
         raise RuntimeError(f"{failed} trees were open, not {TREES}")
     longest, left = 0.0, TURNS
     while left:
         if worker.snapshot().total("replayed") == TREES:
             left -= 1
-        begun = time.perf_counter()
+        started_at = time.perf_counter()
         await asyncio.sleep(0)
-        longest = max(longest, time.perf_counter() - begun)
+        longest = max(longest, time.perf_counter() - started_at)
     return {"value": 1000 * (fail + longest), "fail": 1000 * fail, "replay": 1000 * longest}

@@ -68,15 +68,15 @@ def due_alerts(count: int) -> dict[str, int]:
 
 def feed(fd: int, written: list[bytes], rate: int, start: float, spin_s: float) -> list[float]:
     """Write each line when it is due; return how many seconds each was late."""
-    late = []
+    delays_s = []
     for number, line in enumerate(written):
         due = start + number / rate
         while (ahead := due - time.perf_counter()) > 0:
             if ahead > spin_s:
                 time.sleep(ahead - spin_s)
-        late.append(-ahead)
+        delays_s.append(-ahead)
         os.write(fd, line)
-    return late
+    return delays_s
 
 
 def sharpen_sleep() -> None:
@@ -93,9 +93,9 @@ def main() -> None:
     sharpen_sleep()
     gc.disable()
     print("ready", flush=True)
-    late = sorted(feed(fd, written, rate, float(sys.stdin.readline()), spin_s))
+    delays_s = sorted(feed(fd, written, rate, float(sys.stdin.readline()), spin_s))
     os.close(fd)
-    print(json.dumps({"p99": late[len(late) * 99 // 100] * 1000, "max": late[-1] * 1000}), flush=True)
+    print(json.dumps({"p99": delays_s[len(delays_s) * 99 // 100] * 1000, "max": delays_s[-1] * 1000}), flush=True)
 
 
 if __name__ == "__main__":

@@ -177,17 +177,17 @@ def _take(names: Sequence[str], limit_s: float, wait_s: float, places: Places) -
 
 def _one(name: str, limit_s: float, wait_s: float, folder: Path) -> str:
     """Wait for a quiet machine, and take one benchmark; return its problem, which it has printed, or ""."""
-    begun = time.monotonic()
+    started_at = time.monotonic()
     try:
         if name.startswith("compare"):
             make_log()
         before = quiet(wait_s, _tell)
-        begun = time.monotonic()
+        started_at = time.monotonic()
         problem = taken(name, FIGURES[name], limit_s, folder, before)
     except OSError as error:  # for example if there is no room in the temporary directory
         where = f"{error.filename}: " if error.filename else ""
         problem = f"it could not be taken: {where}{error.strerror}"
-    _tell(f"{name}: {problem or 'done'} after {time.monotonic() - begun:.0f} s")
+    _tell(f"{name}: {problem or 'done'} after {time.monotonic() - started_at:.0f} s")
     return problem
 
 

@@ -47,9 +47,9 @@ class Logins(Spout):
         self.next = 0
 
     async def poll(self, limit: int) -> Sequence[Message[Login]]:
-        made, begun = self.made, self.next
+        made, first = self.made, self.next
         self.next += limit
-        return [Message(made[number % MADE], number) for number in range(begun, self.next)]
+        return [Message(made[number % MADE], number) for number in range(first, self.next)]
 
 
 def logins_topology(pending: int) -> Topology:
@@ -73,9 +73,9 @@ async def _handed_over_a_second(topology: Topology, state_dir: Path, seconds: fl
     await until(lambda: finished.done() or _acked(run) > 0)
     await asyncio.sleep(WARM_UP_S)
     folder = state_dir / "kept" / "spark" / "logins" / "stream" / "logins" / "0"
-    segments, acked, begun, cpu = _segments(folder), _acked(run), time.perf_counter(), time.process_time()
+    segments, acked, started_at, cpu = _segments(folder), _acked(run), time.perf_counter(), time.process_time()
     await asyncio.sleep(seconds)
-    acked, took, cpu = _acked(run) - acked, time.perf_counter() - begun, time.process_time() - cpu
+    acked, took, cpu = _acked(run) - acked, time.perf_counter() - started_at, time.process_time() - cpu
     new = _segments(folder) - segments
     size = sum(path.stat().st_size for path in new) / max(acked, 1)
     run.abort()

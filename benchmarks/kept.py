@@ -49,8 +49,8 @@ def _loaded(path: Path, host: str) -> Kept:
         raise KeptError(f"{path.name} is no object of a benchmark's --json, nor of kedge compare's")
     if len(data) > BYTES_MAX:
         raise KeptError(f"{path.name} has {len(data):,} bytes, and may have {BYTES_MAX:,}")
-    if told := next(revealing(found, host), None):
-        raise KeptError(f"{path.name} tells of the machine that it was made on: {told!r}")
+    if finding := next(revealing(found, host), None):
+        raise KeptError(f"{path.name} tells of the machine that it was made on: {finding!r}")
     return Kept(path.stem, kind, found)
 
 
@@ -67,9 +67,9 @@ def kind_of(found: Any) -> str | None:
 
 def revealing(found: Any, host: str = "") -> Iterator[str]:
     """Yield the texts in it that name an absolute path, or this host."""
-    for told in _texts(found):
-        if PATH.search(told) or (len(host) >= NAME_MIN and host in told):
-            yield told
+    for finding in _texts(found):
+        if PATH.search(finding) or (len(host) >= NAME_MIN and host in finding):
+            yield finding
 
 
 def _texts(found: Any) -> Iterator[str]:

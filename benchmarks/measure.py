@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks import alerts, baseline, counts, embedded, failing, kills, payments, pending, restart, stores, workers
 
 
-def _late(name: str) -> Any:
+def _module(name: str) -> Any:
     """Return a module of benchmarks that needs Arrow or Spark, which the other modules do not need."""
     return import_module(f"benchmarks.{name}")
 
@@ -62,14 +62,14 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "fraud-alert-47k": lambda seconds: payments.latency(47_000, seconds),
     "fraud-alert-47k-2w": lambda seconds: payments.latency(47_000, seconds, 2),
     "fraud-profile": payments.profile,
-    "bridge-handover": lambda seconds: _late("handing_over").handed_over_a_second(seconds),
-    "bridge-roundtrip": lambda seconds: _late("through_spark").round_trip(seconds),
-    "bridge-window": lambda seconds: _late("through_spark").windowed_a_second(seconds),
-    "spark-read": lambda seconds: _late("spark_alone").read_a_second(seconds),
-    "spark-roundtrip": lambda seconds: _late("spark_alone").round_trip(seconds),
-    "spark-window": lambda seconds: _late("spark_alone").windowed_a_second(seconds),
-    "spark-window-batches": lambda seconds: _late("spark_alone").windowed_a_second(
-        seconds, files_each=_late("spark_alone").FILES_EACH
+    "bridge-handover": lambda seconds: _module("handing_over").handed_over_a_second(seconds),
+    "bridge-roundtrip": lambda seconds: _module("through_spark").round_trip(seconds),
+    "bridge-window": lambda seconds: _module("through_spark").windowed_a_second(seconds),
+    "spark-read": lambda seconds: _module("spark_alone").read_a_second(seconds),
+    "spark-roundtrip": lambda seconds: _module("spark_alone").round_trip(seconds),
+    "spark-window": lambda seconds: _module("spark_alone").windowed_a_second(seconds),
+    "spark-window-batches": lambda seconds: _module("spark_alone").windowed_a_second(
+        seconds, files_each=_module("spark_alone").FILES_EACH
     ),
     "fail-all": lambda _, workers: asyncio.run(failing.blocked_ms(int(workers))),
 }

@@ -62,8 +62,8 @@ class Scheduled(Spout):
         if wait > 0:
             await asyncio.sleep(wait)
         due = int((time.perf_counter() - self.start) * self.rate) + 1
-        begun, self.next = self.next, min(max(due, self.next + 1), self.next + limit, len(self.lines))
-        return [Message(Line(self.lines[number]), number) for number in range(begun, self.next)]
+        first, self.next = self.next, min(max(due, self.next + 1), self.next + limit, len(self.lines))
+        return [Message(Line(self.lines[number]), number) for number in range(first, self.next)]
 
 
 class Probe(Bolt):
@@ -101,9 +101,9 @@ def at_most(seconds: float, workers: int = 1) -> dict[str, float]:
         folder = Path(name)
         write(cards(seed=1, count=_count(PAYMENTS_A_SECOND * seconds)), folder)
         settings = [f"path={folder / 'transactions.csv'}", f"store={folder / 'fraud.db'}", "spark=false"]
-        begun = _cpu_s()
+        started_at = _cpu_s()
         report = _run(folder / "state", ROOT / "examples" / "fraud.py", settings, workers)
-    acked, took = report["spouts"]["lines"]["acked"], _cpu_s() - begun
+    acked, took = report["spouts"]["lines"]["acked"], _cpu_s() - started_at
     return {"value": acked / report["seconds"], "of_cpu": acked / took, "cores": took / report["seconds"]}
 
 

@@ -112,8 +112,8 @@ def _killed(name: str, options: argparse.Namespace) -> Case:
     found: list[Case] = []
     for number in range(options.kills):
         found.append(in_fresh_process("kill", options.seconds, spouts, rate))
-        told = " ".join(f"{FIGURES[key][0]} {found[-1][key]:,.0f}" for key in FIGURES)
-        print(f"kill {number + 1}/{options.kills}: {name} {told}", file=sys.stderr)
+        texts = " ".join(f"{FIGURES[key][0]} {found[-1][key]:,.0f}" for key in FIGURES)
+        print(f"kill {number + 1}/{options.kills}: {name} {texts}", file=sys.stderr)
     for key in FIGURES:
         case[key] = {
             "median": round(_median(found, key), 1),

@@ -119,9 +119,9 @@ def written(state_dir: Path, keys: int) -> int:
         store = SqliteStore(directory.files, state_dir / name, lives=False, checked=True)
         with closing(store):
             content = states.packed(encoded(HELD), {})
-            for begun in range(0, keys, AT_ONCE):
+            for first in range(0, keys, AT_ONCE):
                 group = StateKeys("count")
-                for number in range(begun, min(keys, begun + AT_ONCE)):
+                for number in range(first, min(keys, first + AT_ONCE)):
                     key = key_bytes(_name(number))
                     group.put(slot_of(key), key, content)
                 change = group.gather()
@@ -138,12 +138,12 @@ def _first_input(state_dir: Path, *, first: int, keys: int) -> tuple[float, int,
     for text in (f"path={path}", f"first={first}", f"keys={keys}"):
         command += ["--set", text]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    begun = time.perf_counter()
+    started_at = time.perf_counter()
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S)
     if done.returncode:
         raise RuntimeError(f"the run ended with status {done.returncode}:\n{done.stderr}")
     found = json.loads(path.read_text())
-    return found["at"] - begun, found["count"], found["memory"]
+    return found["at"] - started_at, found["count"], found["memory"]
 
 
 def _name(number: int) -> str:

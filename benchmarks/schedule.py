@@ -105,9 +105,9 @@ class Scheduled(Spout):
             return [self._message(self.again.popleft()) for _ in range(min(limit, len(self.again)))]
         while (due := self._due()) <= self.next:  # noqa: ASYNC110 – waits for a time
             await asyncio.sleep(SLEEP_S)
-        begun, self.next = self.next, min(due, self.next + limit)
+        first, self.next = self.next, min(due, self.next + limit)
         self.log.given[self.index] = float(self.next)
-        return [self._message(number) for number in range(begun, self.next)]
+        return [self._message(number) for number in range(first, self.next)]
 
     def _due(self) -> int:
         """Return how many of its records are due by now."""

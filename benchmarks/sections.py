@@ -187,13 +187,13 @@ def _titled(mode: Mapping[str, Any]) -> str:
 
 
 def _problem(mode: Mapping[str, Any]) -> str:
-    told = str(mode.get("problem") or "")
+    remarks = str(mode.get("problem") or "")
     if mode.get("feeder_limited"):
-        told = f"{told}; " * bool(told) + "the feeder was the limit"
+        remarks = f"{remarks}; " * bool(remarks) + "the feeder was the limit"
     elif mode.get("late_in_tail"):  # older results do not have this
         late = "the feeder was late by more than half of p99: the slowest results are not the mode's alone"
-        told = f"{told}; " * bool(told) + late
-    return told
+        remarks = f"{remarks}; " * bool(remarks) + late
+    return remarks
 
 
 def _rate(rate: object) -> str:
@@ -279,8 +279,8 @@ def _workload(
 
 
 def _promises(results: Sequence[Mapping[str, Any]]) -> str:
-    told = dict.fromkeys((entry["title"], entry["guarantee"], entry["means"]) for entry in results)
-    lines = [f"- **{title}**, {guarantee}: {means}." for title, guarantee, means in told]
+    modes = dict.fromkeys((entry["title"], entry["guarantee"], entry["means"]) for entry in results)
+    lines = [f"- **{title}**, {guarantee}: {means}." for title, guarantee, means in modes]
     return "### What each promises\n\n" + "\n".join(lines)
 
 
@@ -354,18 +354,18 @@ def _cases(name: str, cases: Mapping[str, Mapping[str, Any]]) -> str:
 def _about(found: Mapping[str, Any]) -> str:
     """Return the machine of the measurement, and the versions."""
     machine = found.get("machine", {})
-    told = [
+    facts = [
         str(machine.get("cpu") or machine.get("processor") or ""),
         f"{machine['cores']} cores" if machine.get("cores") else "",
     ]
-    told.append(str(machine.get("system", "")))
+    facts.append(str(machine.get("system", "")))
     if machine.get("load_before") is not None:
         busy = ", when the machine was not quiet" if machine.get("quiet_before") is False else ""
-        told.append(f"load {machine['load_before']:g} before{busy}")
+        facts.append(f"load {machine['load_before']:g} before{busy}")
     elif machine.get("load"):
-        told.append(f"load {machine['load'][0]:g} at the end")
+        facts.append(f"load {machine['load'][0]:g} at the end")
     versions = ", ".join(f"{name} {entry}" for name, entry in found.get("versions", {}).items())
-    return f"On {', '.join(entry for entry in told if entry)}; {versions}."
+    return f"On {', '.join(entry for entry in facts if entry)}; {versions}."
 
 
 def _settings(settings: Mapping[str, Any]) -> str:

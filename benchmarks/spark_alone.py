@@ -120,10 +120,10 @@ def read_a_second(seconds: float, count: int = RECORDS, warm_up: int = WARM_UP) 
         query.give(query.write("warm", warming(warm_up)))
         query.query.processAllAvailable()
         paths = query.write("measured", measured(count), FILES)
-        begun = time.perf_counter()
+        started_at = time.perf_counter()
         query.give(paths)
         query.query.processAllAvailable()
-        took = time.perf_counter() - begun
+        took = time.perf_counter() - started_at
         query.query.stop()
     return {"value": count / took, "took": took}
 
@@ -141,10 +141,10 @@ def windowed_a_second(
         query.give(query.write("warm", warming(warm_up)))
         query.until(lambda: _rows(found, FIRST)[0] == min(warm_up, KEYS))
         paths = query.write("measured", measured(count), FILES)
-        begun = time.perf_counter()
+        started_at = time.perf_counter()
         query.give(paths)
         query.until(lambda: sum(row.num_rows for row in found) > min(warm_up, KEYS) + min(count, KEYS))
-        took = time.perf_counter() - begun
+        took = time.perf_counter() - started_at
         query.query.stop()
     if (records := _rows(found, MEASURED)[1]) != count:
         raise RuntimeError(f"{records} records are in the results, and {count} were given")
@@ -175,25 +175,25 @@ def round_trip(seconds: float, warm_up: int = WARM_UP_BATCHES) -> dict[str, floa
         with subprocess.Popen(command, cwd=ROOT) as feeder:
             try:
                 query.until(lambda: len(batches) >= warm_up)
-                begun = time.time()
-                query.until(lambda: any(at > begun + seconds for at, _ in batches[-1]))
+                started_at = time.time()
+                query.until(lambda: any(at > started_at + seconds for at, _ in batches[-1]))
             finally:
                 feeder.kill()
         query.query.stop()
-    took = [one for batch in batches for at, one in batch if begun <= at < begun + seconds]
+    took = [one for batch in batches for at, one in batch if started_at <= at < started_at + seconds]
     p50, p99 = (percentile_ms(took, percent) for percent in (50, 99))
     return {"value": p50, "p50": p50, "p99": p99}
 
 
 def feed(folder: Path, rate: int) -> None:
     """Write each record when it is due, or up to EVERY_S later, into a file that gets its name once it is whole."""
-    begun, given, pause = time.time(), 0, threading.Event()
+    started_at, given, pause = time.time(), 0, threading.Event()
     while True:
         pause.wait(EVERY_S)
-        due = int((time.time() - begun) * rate)
+        due = int((time.time() - started_at) * rate)
         if due == given:
             continue
-        records = [Stamped(number, begun + number / rate) for number in range(given, due)]
+        records = [Stamped(number, started_at + number / rate) for number in range(given, due)]
         beside = folder / f".{given:09d}.parquet"  # Spark ignores this name
         pq.write_table(pa.Table.from_batches([to_table(Stamped, records)]), beside)
         beside.rename(folder / f"{given:09d}.parquet")

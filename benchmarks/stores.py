@@ -102,18 +102,18 @@ async def stored_a_second(make: Callable[[], BatchingSink], seconds: float) -> d
 
     sink._make_store = counting  # type: ignore[method-assign]
     await sink.open(Task("bench", "store", 0, 1, _Clock(), Random(1), _NoNotes()))
-    number, begun, first, writes = 0, time.perf_counter(), 0, 0
-    until = begun + WARM_UP_S + seconds
+    number, started_at, first, writes = 0, time.perf_counter(), 0, 0
+    until = started_at + WARM_UP_S + seconds
     while (now := time.perf_counter()) < until:
-        if not first and now - begun >= WARM_UP_S:
-            begun, first, writes = now, acks.acked, counted[0].writes
+        if not first and now - started_at >= WARM_UP_S:
+            started_at, first, writes = now, acks.acked, counted[0].writes
         for _ in range(50):
             number += 1
             waits = sink.execute(_tuple(number, at), acks)  # type: ignore[arg-type]
             if waits is not None:
                 await waits
         await asyncio.sleep(0)
-    took, rows, commits = time.perf_counter() - begun, acks.acked - first, counted[0].writes - writes
+    took, rows, commits = time.perf_counter() - started_at, acks.acked - first, counted[0].writes - writes
     await sink.flush(acks)  # type: ignore[arg-type]
     await sink.close()
     return {"value": rows / took, "batch": rows / max(commits, 1), "commits": commits / took}
@@ -151,8 +151,8 @@ def commits_a_second(seconds: float) -> dict[str, float]:
         path, files = Path(folder) / "worker-0.db", DiskFiles()
         create_store(files, path, id=bytes(16), number=0)
         store = SqliteStore(files, path)
-        commits, begun = 0, time.perf_counter()
-        while time.perf_counter() - begun < seconds:
+        commits, started_at = 0, time.perf_counter()
+        while time.perf_counter() - started_at < seconds:
             commits += 1
             done = (Span(commits * 100 + 50, commits * 100 + 90),)
             marks = [
@@ -160,6 +160,6 @@ def commits_a_second(seconds: float) -> dict[str, float]:
                 for row in range(PARTITIONS)
             ]
             store.commit(Changes(marks=marks))
-        took = time.perf_counter() - begun
+        took = time.perf_counter() - started_at
         store.close()
         return {"value": commits / took}

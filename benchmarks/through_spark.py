@@ -43,7 +43,7 @@ class Stamped(Record):
 class Back(Record):
     number: int
     at: float
-    begun: float  # when Spark began its batch
+    batch_began_at: float  # when Spark began its batch
 
 
 def passed(given: Any) -> Any:
@@ -65,10 +65,10 @@ class Gate:
     batches: ClassVar[set[float]] = set()  # when Spark began each batch
     counted: ClassVar[Counter[datetime]] = Counter()  # windows → number of keys with a result,
     records: ClassVar[Counter[datetime]] = Counter()  # and the number of records in those results
-    begun = ended = 0.0  # when the measured window's first record was emitted, and when its last result arrived
+    started_at = ended = 0.0  # when the measured window's first record was emitted, and when its last result arrived
 
     @classmethod
-    def told(cls, line: str) -> None:
+    def on_report(cls, line: str) -> None:
         """Receive the companion's output."""
         cls.ready |= "it is ready" in line
 
@@ -82,21 +82,21 @@ class Steady(Spout):
     def __init__(self, count: int, warm_up: int) -> None:
         self.count = count
         self.warm_up = warm_up
-        self.next, self.begun = 0, 0.0
+        self.next, self.started_at = 0, 0.0
 
     async def poll(self, limit: int) -> Sequence[Message[Stamped]]:
         while not Gate.ready:  # noqa: ASYNC110 – another thread's matter
             await asyncio.sleep(LOOK_S)
-        self.begun = self.begun or time.perf_counter()
+        self.started_at = self.started_at or time.perf_counter()
         first = self.next
         if not Gate.first and len(Gate.batches) >= self.warm_up:
             Gate.first = first
         left = Gate.first + self.count - first if Gate.first else limit
         if not left:
             return []
-        if (ahead := self.begun + first / RATE - time.perf_counter()) > 0:
+        if (ahead := self.started_at + first / RATE - time.perf_counter()) > 0:
             await asyncio.sleep(ahead)
-        due = int((time.perf_counter() - self.begun) * RATE) + 1
+        due = int((time.perf_counter() - self.started_at) * RATE) + 1
         self.next, now = min(first + left, first + limit, max(first + 1, due)), time.time()
         return [Message(Stamped(number, now), number) for number in range(first, self.next)]
 
@@ -118,7 +118,7 @@ class Noting(SparkResults[Back]):
 class Arrived(Bolt):
     def process(self, back: Back) -> None:
         Gate.seen.append((back, time.time()))
-        Gate.batches.add(back.begun)
+        Gate.batches.add(back.batch_began_at)
 
 
 def round_trip_topology(count: int, warm_up: int) -> Topology:
@@ -147,13 +147,13 @@ def round_trip(seconds: float, warm_up: int = WARM_UP_BATCHES) -> dict[str, floa
     acked, written = Gate.acked, Gate.written
     parts = {
         "segment": [acked[back.number] - back.at for back, _ in seen],
-        "wait": [back.begun - acked[back.number] for back, _ in seen],
-        "batch": [written[back.number] - back.begun for back, _ in seen],
+        "wait": [back.batch_began_at - acked[back.number] for back, _ in seen],
+        "batch": [written[back.number] - back.batch_began_at for back, _ in seen],
         "back": [now - written[back.number] for back, now in seen],
     }
     p50, p99 = (percentile_ms(took, percent) for percent in (50, 99))
     medians = {name: statistics.median(row) * 1000 for name, row in parts.items()}
-    batches = len({back.begun for back, _ in seen})
+    batches = len({back.batch_began_at for back, _ in seen})
     return {"value": p50, "p50": p50, "p99": p99, **medians, "batches": batches / seconds}
 
 
@@ -205,7 +205,7 @@ class Logins(Spout):
                 await asyncio.sleep(LOOK_S)
             self.left, self.phase = self.phases.pop(0)[::-1], self.phase + 1
             if self.phase == 2:
-                Gate.begun = time.perf_counter()
+                Gate.started_at = time.perf_counter()
         first, records = self.given, [self.left.pop() for _ in range(min(limit, len(self.left)))]
         self.given += len(records)
         return [Message(record, number) for number, record in enumerate(records, start=first)]
@@ -246,7 +246,7 @@ def windowed_a_second(
     asyncio.run(_run(window_topology(warm_up, count, pending)))
     if Gate.records[MEASURED] != count or not Gate.ended:
         raise RuntimeError(f"{Gate.records[MEASURED]} records are in the results, and {count} were emitted")
-    took = Gate.ended - Gate.begun
+    took = Gate.ended - Gate.started_at
     return {"value": count / took, "took": took}
 
 
@@ -255,11 +255,11 @@ async def _run(topology: Topology) -> None:
         settle_heap()  # as `kedge run` does
         lines: list[str] = []
 
-        def told(line: str) -> None:
+        def on_report(line: str) -> None:
             lines.append(line)
-            Gate.told(line)
+            Gate.on_report(line)
 
-        run = EmbeddedRun(topology, state_dir=Path(folder), report=told)
+        run = EmbeddedRun(topology, state_dir=Path(folder), report=on_report)
         finished = asyncio.ensure_future(run.finish())
         await asyncio.wait({finished}, timeout=UNTIL_S)
         if not finished.done():

@@ -30,8 +30,8 @@ class Where:
         self.cpu_s = 0.0  # of all parts
 
     def __enter__(self) -> Self:
-        self._begun, self._main_begun = time.process_time(), time.thread_time()
-        self._last = self._main_begun
+        self._started_at, self._main_started_at = time.process_time(), time.thread_time()
+        self._last = self._main_started_at
         self._before = signal.signal(signal.SIGPROF, self._sample)
         signal.setitimer(signal.ITIMER_PROF, EVERY_S, EVERY_S)
         return self
@@ -39,8 +39,8 @@ class Where:
     def __exit__(self, *raised: object) -> None:
         signal.setitimer(signal.ITIMER_PROF, 0.0)
         signal.signal(signal.SIGPROF, self._before)
-        self.cpu_s = time.process_time() - self._begun
-        self.seconds[self._others] += self.cpu_s - (time.thread_time() - self._main_begun)
+        self.cpu_s = time.process_time() - self._started_at
+        self.seconds[self._others] += self.cpu_s - (time.thread_time() - self._main_started_at)
 
     def _sample(self, number: int, frame: FrameType | None) -> None:
         now = time.thread_time()

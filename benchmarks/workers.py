@@ -183,6 +183,6 @@ async def idle_percent(seconds: float) -> float:
     async with Running(idle) as running:
         await running.acked(2)
         await asyncio.sleep(SETTLE_S)
-        begun, cpu = time.perf_counter(), running.cpu_s()
+        started_at, cpu = time.perf_counter(), running.cpu_s()
         await asyncio.sleep(seconds)
-        return 100 * (running.cpu_s() - cpu) / (time.perf_counter() - begun)
+        return 100 * (running.cpu_s() - cpu) / (time.perf_counter() - started_at)

@@ -80,7 +80,7 @@ def _run(command: Sequence[str], limit_s: float, needs: Sequence[str]) -> None:
     what = ", ".join(needs)
     with subprocess.Popen(command, **PIPES) as process:
         try:
-            out, told = process.communicate(timeout=limit_s)
+            out, errors = process.communicate(timeout=limit_s)
         except BaseException as error:  # also Ctrl-C: pip ends with all its child processes
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -88,13 +88,13 @@ def _run(command: Sequence[str], limit_s: float, needs: Sequence[str]) -> None:
                 raise EnvironmentsError(f"{what} was not installed within {limit_s:g} s") from error
             raise
     if process.returncode:
-        if NO_NETWORK.search(told):
-            reason = REASON.search(told)
+        if NO_NETWORK.search(errors):
+            reason = REASON.search(errors)
             raise UnreachableError(
                 "pip reaches no package index, and has to once, to install what the peers need"
                 + (f" ({reason[1]})" if reason else "")
             )
-        said = (told.strip() or out.strip() or "nothing said").splitlines()
+        said = (errors.strip() or out.strip() or "nothing said").splitlines()
         raise EnvironmentsError(f"{what} can't be installed: {said[-1]}")
 
 

@@ -30,7 +30,7 @@ Rows = Counter[tuple[tuple[str, Value], ...]]
 
 def differences(ours: Path, *others: Path) -> list[str]:
     """Return each file's problem as a sentence, ours first; empty if it has none."""
-    told: list[str] = []
+    differences: list[str] = []
     expected: Rows = Counter()
     for path in (ours, *others):
         wrong = ""
@@ -43,8 +43,8 @@ def differences(ours: Path, *others: Path) -> list[str]:
             wrong = wrong or ("" if found else "it has written no row, so that nothing is compared")
         elif not wrong and (unlike := difference(found, expected)):
             wrong = f"the output differs from Kedge's: {unlike}"
-        told.append(wrong)
-    return told
+        differences.append(wrong)
+    return differences
 
 
 def rows_of(path: Path) -> Rows:

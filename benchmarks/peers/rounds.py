@@ -172,7 +172,7 @@ def _check(cells: Sequence[Cell], folder: Path) -> None:
     others = [cell for cell in cells if cell is not ours and not cell.problem]
     if ours is not None and not ours.problem:
         places = [_output(folder, cell) for cell in (ours, *others)]
-        for cell, wrong in zip((ours, *others), _told(places), strict=True):
+        for cell, wrong in zip((ours, *others), _differences(places), strict=True):
             cell.problem = wrong
             if wrong:  # a peer that has done other work has no figures
                 cell.forget()
@@ -186,14 +186,14 @@ def _check(cells: Sequence[Cell], folder: Path) -> None:
         _output(folder, cell).unlink(missing_ok=True)
 
 
-def _told(places: Sequence[Path]) -> list[str]:
+def _differences(places: Sequence[Path]) -> list[str]:
     """Return each output's problem.
 
     Runs in a process of its own: otherwise this process's memory would count as that of the peers started later.
     """
     command = [sys.executable, "-m", "benchmarks.peers.outputs", *map(str, places)]
-    told: list[str] = json.loads(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout)
-    return told
+    differences: list[str] = json.loads(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout)
+    return differences
 
 
 def _input(folder: Path, cell: Cell, kind: str) -> Path:

@@ -37,23 +37,23 @@ def ran(command: Sequence[str], log: Path, limit_s: float) -> Ran:
     """Run it in the repository, in a session of its own, while this process sleeps. Raises RunError, and OSError."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     with log.open("wb") as said:
-        begun = time.perf_counter()
+        started_at = time.perf_counter()
         process = subprocess.Popen(
             command, cwd=ROOT, env=kept, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
         )
-        late = threading.Timer(limit_s, _kill, (process.pid,))
-        late.start()
+        timer = threading.Timer(limit_s, _kill, (process.pid,))
+        timer.start()
         try:
             _, status, used = os.wait4(process.pid, 0)
-            seconds = time.perf_counter() - begun
+            seconds = time.perf_counter() - started_at
             process.returncode = os.waitstatus_to_exitcode(status)
         except BaseException:
             _kill(process.pid)
             process.wait()
             raise
         finally:
-            late.cancel()
-            late.join()
+            timer.cancel()
+            timer.join()
     if process.returncode:
         _kill(process.pid)  # child processes that it has left running
         how = f"was ended after {limit_s:g} s" if seconds >= limit_s else f"ended with status {process.returncode}"

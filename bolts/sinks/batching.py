@@ -309,7 +309,7 @@ class BatchingSink(Bolt):
         if len(kinds) == 1 and hasattr(kinds.pop(), "ack_all"):
             out: Any = stored[0][1]
             for tup in out.ack_all([tup for tup, _ in stored]):
-                self._late(tup)
+                self._log_late(tup)
             return
         for tup, each in stored:
             self._finish(tup, partial(each.ack, tup))
@@ -319,7 +319,7 @@ class BatchingSink(Bolt):
         try:
             act()
         except TupleStateError:
-            self._late(tup)
+            self._log_late(tup)
 
     # -- reporting
 
@@ -334,7 +334,7 @@ class BatchingSink(Bolt):
             self.refused += len(batch)
             self._say(reason, f"failed {len(batch)} tuples: {reason}")
 
-    def _late(self, tup: Tuple[Any]) -> None:
+    def _log_late(self, tup: Tuple[Any]) -> None:
         """Log a tuple that the runtime had given up. If it was stored, its replay will be dropped: nothing is wrong."""
         log.debug("%s: a %s was finished already when its write ended", self._component, type(tup.record).__name__)
 

@@ -273,8 +273,8 @@ def _is_torn(line: bytes) -> bool:
     Such a line is the beginning of one, or has zeros in it after a power loss. A whole line that is wrong is not torn,
     and neither is another program's text without a line end.
     """
-    begun, zero, _ = line.partition(b"\0")
-    return (bool(zero) or not line.endswith(b"\n")) and _CUT.fullmatch(begun) is not None
+    content, zero, _ = line.partition(b"\0")
+    return (bool(zero) or not line.endswith(b"\n")) and _CUT.fullmatch(content) is not None
 
 
 class JsonLinesSink(BatchingSink):

@@ -44,27 +44,27 @@ class RetryForever:
 
         Raises StoreAway after `limit_s`, or once `ending` is set. Raises any other exception of the call at once.
         """
-        begun, told_at, tries = self._loop.time(), float("-inf"), 0
+        started_at, told_at, tries = self._loop.time(), float("-inf"), 0
         delay = RETRY_FIRST_S
         while True:
             try:
                 result = await self.once(call, *args)
             except StoreAway as error:
                 now = self._loop.time()
-                if self.ending.is_set() or (limit_s is not None and now - begun >= limit_s):
+                if self.ending.is_set() or (limit_s is not None and now - started_at >= limit_s):
                     self._tell("")
                     raise
                 tries += 1
                 self.retries += 1
                 away = f"its store is away ({error}), retry {tries}"
                 self._tell(away)
-                if now - begun >= TOLD_S and now - told_at >= AGAIN_S:
+                if now - started_at >= TOLD_S and now - told_at >= AGAIN_S:
                     told_at = now
                     log.warning(
                         "%s: %s, for %.0f s so far; its inputs wait (%s)",
                         self._component,
                         away,
-                        now - begun,
+                        now - started_at,
                         SINK_STORE_AWAY,
                     )
             except BaseException:
@@ -73,8 +73,8 @@ class RetryForever:
             else:
                 if tries:
                     self._tell("")
-                if told_at > begun:
-                    away_s = self._loop.time() - begun
+                if told_at > started_at:
+                    away_s = self._loop.time() - started_at
                     log.warning("%s: its store is back, after %.0f s and %d retries", self._component, away_s, tries)
                 return result
             await self._pause(delay * (0.5 + self._random.random() / 2))

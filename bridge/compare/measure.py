@@ -149,7 +149,7 @@ class Whole:
             seen.runs.append(names_of(trial, origins))
         if any(arrival.origin not in origins for arrival in trial.arrivals):
             self._note(UNNAMED)
-        return figures(seen.way.row, _told(trial), script, origins)
+        return figures(seen.way.row, _with_interrupt(trial), script, origins)
 
     def _on_the_jvm(self, row: ComparisonRow, script: Script, folder: Path) -> ModeResult:
         return modes.measure(row, self._job, script, folder, self._tell_of(row), self._mark, self._interrupts)
@@ -163,7 +163,7 @@ class Whole:
             self._progress.note(text)
 
 
-def _told(trial: MeasuredRound) -> MeasuredRound:
+def _with_interrupt(trial: MeasuredRound) -> MeasuredRound:
     return replace(trial, problem=INTERRUPTED) if trial.interrupted else trial
 
 

@@ -29,7 +29,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.came = False
-        self._told = False
+        self._raised = False
         self._raising = False
 
     @contextmanager
@@ -57,8 +57,8 @@ class Interrupts:
 
     def check(self) -> None:
         """Raises KeyboardInterrupt if a signal came that has raised nothing yet."""
-        if self.came and not self._told:
-            self._told = True
+        if self.came and not self._raised:
+            self._raised = True
             raise KeyboardInterrupt
 
     def _signal(self, number: int, frame: FrameType | None) -> None:

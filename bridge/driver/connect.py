@@ -66,27 +66,33 @@ class Remote:
     def __init__(self, of: QueryRun, in_batch: InBatch) -> None:
         self.of = of
         self.in_batch = in_batch
-        self.told: dict[str, Any] = {"life": of.life, "epoch": of.epoch.number, "rows": 0, "said": [], "mending": ""}
+        self.status: dict[str, Any] = {
+            "life": of.life,
+            "epoch": of.epoch.number,
+            "rows": 0,
+            "said": [],
+            "repairing": "",
+        }
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         try:
             kept = keep(self.of, frame, batch, self.in_batch, self.say)
         except UserError as error:
-            self.tell(mending=str(error))
+            self.tell(repairing=str(error))
             raise
         for name, numbers in (kept.before or {}).items():
             StreamInput(self.of.folder.input(name)).say_done(numbers)
-        self.tell(rows=self.told["rows"] + kept.rows)
+        self.tell(rows=self.status["rows"] + kept.rows)
         if kept.ended is not None and self.of.folder.closing() is None:
             self.of.folder.close(self.of.epoch, kept.ended)
 
     def say(self, text: str) -> None:
-        said = self.told["said"]
+        said = self.status["said"]
         self.tell(said=[*said, [said[-1][0] + 1 if said else 1, text]][-SAID_MAX:])
 
     def tell(self, **changes: object) -> None:
-        self.told |= changes
-        place(self.of.folder.folder / TOLD, json.dumps(self.told).encode(), durable=False)
+        self.status |= changes
+        place(self.of.folder.folder / TOLD, json.dumps(self.status).encode(), durable=False)
 
 
 class Heard:
@@ -100,16 +106,16 @@ class Heard:
     def hear(self) -> int:
         """Pass on new messages. Return the number of rows. Raises UserError if a batch raised one."""
         try:
-            told = json.loads((self._of.folder.folder / TOLD).read_bytes())
+            status = json.loads((self._of.folder.folder / TOLD).read_bytes())
         except (FileNotFoundError, ValueError):  # the file is not synced: a power loss may leave it empty
             return 0
-        if (told["life"], told["epoch"]) != (self._of.life, self._of.epoch.number):
+        if (status["life"], status["epoch"]) != (self._of.life, self._of.epoch.number):
             return 0
-        for number, text in told["said"]:
+        for number, text in status["said"]:
             if number > self._last:
                 self._last = number
                 self._say(text)
-        if told["mending"]:
-            raise UserError(told["mending"])
-        rows: int = told["rows"]
+        if status["repairing"]:
+            raise UserError(status["repairing"])
+        rows: int = status["rows"]
         return rows

@@ -184,11 +184,11 @@ class HistoryRunning:
 
     def _resume(self) -> None:
         try:
-            told = json.loads((self.folder.folder / "cut").read_bytes())
+            fields = json.loads((self.folder.folder / "cut").read_bytes())
         except FileNotFoundError:
             return
         epoch = self.folder.epoch()
-        self._cut = Cut(**told)
+        self._cut = Cut(**fields)
         if epoch is None or epoch.number != self._cut.number:
             self._begin(self._cut)
         self._pending = self.folder.ended() is None
@@ -233,8 +233,8 @@ class HistoryRunning:
         writer = ResultWriter(
             str(folder), self._wanted, self._declared.names, self.spec.revision, cut.number, self._rows_max
         )
-        told = self._made(cut).mapInArrow(writer, TELLS).collect()
-        for report in told:
+        reports = self._made(cut).mapInArrow(writer, TELLS).collect()
+        for report in reports:
             if report["misfit"]:
                 text = (
                     f"query {self.spec.name!r} has a result that {self.spec.declares} cannot hold: {report['misfit']}"
@@ -242,7 +242,7 @@ class HistoryRunning:
                 raise UserError(text)
             if report["room"]:
                 raise OSError(errno.ENOSPC, report["room"])
-        return [f"{folder.name}/{report['name']}" for report in told], sum(report["rows"] for report in told)
+        return [f"{folder.name}/{report['name']}" for report in reports], sum(report["rows"] for report in reports)
 
     def _made(self, cut: Cut) -> DataFrame:
         """Return what the function makes of a cut. Raises UserError if its columns are not those of the output."""

@@ -51,13 +51,13 @@ class ResultWriter:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             for table in _gathered(batches, self.rows_max):
-                yield _told(self._write(table), table.num_rows)
+                yield _report(self._write(table), table.num_rows)
         except ValueError as error:
-            yield _told(misfit=str(error))
+            yield _report(misfit=str(error))
         except OSError as error:
             if not (words := no_room(error)):
                 raise
-            yield _told(room=words)
+            yield _report(room=words)
 
     def _write(self, table: pa.Table) -> str:
         table = fitted(table, self.wanted)
@@ -89,11 +89,11 @@ class Staged:
     def settled(self, cut: int) -> list[str] | None:
         """Return the files of a cut, or None if none are settled."""
         try:
-            told = json.loads((self.folder / "whole").read_bytes())
+            content = json.loads((self.folder / "whole").read_bytes())
         except FileNotFoundError:
             return None
-        parts: list[str] = told["parts"]
-        return parts if told["cut"] == cut else None
+        parts: list[str] = content["parts"]
+        return parts if content["cut"] == cut else None
 
     def publish(self, base: int, parts: list[str]) -> None:
         """Make the files the batches from number `base` on. A file that was published before stays as it is, also if it
@@ -125,5 +125,5 @@ def _gathered(batches: Iterable[pa.RecordBatch], rows_max: int) -> Iterator[pa.T
         yield pa.Table.from_batches(held)
 
 
-def _told(name: str = "", rows: int = 0, *, misfit: str = "", room: str = "") -> pa.RecordBatch:
+def _report(name: str = "", rows: int = 0, *, misfit: str = "", room: str = "") -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([{"name": name, "rows": rows, "misfit": misfit, "room": room}], _TOLD)

@@ -77,7 +77,7 @@ def drive(spec: Spec, voice: DriverVoice) -> int:
 
     folder, life = Path(spec.folder), secrets.token_hex(4)
     voice.status("Spark starts")
-    doing, begun = "", time.monotonic()
+    doing, started_at = "", time.monotonic()
     try:
         if spec.master.startswith("sc://"):
             from bridge.driver.connect import start_remote
@@ -108,7 +108,7 @@ def drive(spec: Spec, voice: DriverVoice) -> int:
         voice.failed(named(str(error), doing))
     except Exception as error:
         traceback.print_exception(error, file=sys.stderr)
-        ended_by(error, doing, folder, time.monotonic() - begun, voice)
+        ended_by(error, doing, folder, time.monotonic() - started_at, voice)
     return 1
 
 

@@ -68,7 +68,7 @@ class Running:
         self._started = threading.Event()  # set once `_query` is; its first batch may have begun before
         self._said_done: Ends = {}
         self._rows = 0
-        self._told = ("", 0.0)  # the last report, and when
+        self._last_report = ("", 0.0)  # the last report, and when
         self._looked_at = -1  # number of the last batch whose late rows are counted
         self._late = 0
 
@@ -228,12 +228,12 @@ class Running:
     def _tell(self, query: StreamingQuery) -> None:
         """Report the progress if it has changed, and late records, at intervals."""
         now = time.monotonic()
-        if now - self._told[1] < STATUS_S:
+        if now - self._last_report[1] < STATUS_S:
             return
         text = f"{self.spec.name}: {self._rows:,} results"
-        if self._rows and text != self._told[0]:
+        if self._rows and text != self._last_report[0]:
             self._say(text)
-        self._told = (text, now)
+        self._last_report = (text, now)
         self._tell_late(query)
 
     def _tell_late(self, query: StreamingQuery) -> None:

@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 def main() -> int:
     """Run until the process is killed. Return 1 if the driver cannot continue."""
     voice = DriverVoice(own_stdout())
-    told: dict[str, Any] = json.loads(sys.stdin.buffer.read())
+    request: dict[str, Any] = json.loads(sys.stdin.buffer.read())
     try:
         import pyspark  # noqa: F401  # an extra
     except ImportError as error:
         voice.failed(f"Spark cannot be imported ({error}): {sys.executable} -m pip install 'kedge-streams[spark]'")
         return 1
-    if told["master"].startswith("sc://"):
+    if request["master"].startswith("sc://"):
         voice.failed("a whole topology cannot run over Spark Connect: pass a master with --spark spark://HOST:PORT")
         return 1
-    return drive(told, voice)
+    return drive(request, voice)
 
 
-def drive(told: dict[str, Any], voice: DriverVoice) -> int:
+def drive(request: dict[str, Any], voice: DriverVoice) -> int:
     """Start Spark and the query, and wait until the query cannot continue."""
     from bridge.engine.python_process import PythonProcess
     from bridge.engine.run import EngineRunning, Settings
@@ -46,24 +46,26 @@ def drive(told: dict[str, Any], voice: DriverVoice) -> int:
     from bridge.spark.session import parallelism, start
     from bridge.spark.shared_folder import check
 
-    folder, begun = Path(told["folder"]), time.monotonic()
+    folder, started_at = Path(request["folder"]), time.monotonic()
     spark = query_folder(folder, "")
     voice.status("Spark starts")
     python_process, query, called = (
-        PythonProcess(told["again"], str(folder), secrets.token_hex(4), 2),
+        PythonProcess(request["again"], str(folder), secrets.token_hex(4), 2),
         "",
         "the topology on Spark",
     )
     try:
-        session = start("kedge", told["master"], spark, {"spark.ui.showConsoleProgress": "false", **told["settings"]})
+        session = start(
+            "kedge", request["master"], spark, {"spark.ui.showConsoleProgress": "false", **request["settings"]}
+        )
         session.sparkContext.setLogLevel("ERROR")  # otherwise Spark warns about each key that has no state yet
-        if not told["master"].startswith("local"):
+        if not request["master"].startswith("local"):
             check(session, spark, parallelism(session))
         partitions = int(session.conf.get("spark.sql.shuffle.partitions") or 2)
         python_process = PythonProcess(python_process.again, python_process.folder, python_process.life, partitions)
         DriverDeaths(spark).forget()
         query = QUERY
-        settings = Settings(told["trigger"], partitions, told["run"])
+        settings = Settings(request["trigger"], partitions, request["run"])
         running = EngineRunning(session, python_process, settings, voice.status)
         called = f"the topology {running.mapped.plan.topology!r} on Spark"
         running.begin()
@@ -80,7 +82,7 @@ def drive(told: dict[str, Any], voice: DriverVoice) -> int:
         if said:
             voice.failed(said)
         else:
-            ended_by(error, query, spark, time.monotonic() - begun, voice, called=called)
+            ended_by(error, query, spark, time.monotonic() - started_at, voice, called=called)
     return 1
 
 

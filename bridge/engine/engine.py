@@ -55,7 +55,7 @@ class EngineSpark(Spark):
             raise ConfigurationError(
                 text, code=ENGINE_NOT_INSTALLED, next=f"{sys.executable} -m pip install 'kedge-streams[spark]'"
             )
-        told = {
+        request = {
             "folder": str(folder),
             "master": self.master,
             "settings": self.settings,
@@ -67,7 +67,7 @@ class EngineSpark(Spark):
         refuse_hidden()  # Spark's processes find our packages only by this path
         path = os.pathsep.join([*(entry or os.getcwd() for entry in sys.path), str(HOME)])
         command = (sys.executable, "-P", "-m", "bridge.engine.driver")
-        return Launch(command, {**os.environ, "PYTHONPATH": path}, json.dumps(told).encode())
+        return Launch(command, {**os.environ, "PYTHONPATH": path}, json.dumps(request).encode())
 
 
 class SparkEngine(Engine):

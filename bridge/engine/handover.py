@@ -52,12 +52,12 @@ def summary_of(query: Path, run: str) -> list[str] | None:
     """Return the lines that were kept in this run, or None. Earlier releases kept lines without the run's name. Raises
     ConfigurationError for an unreadable file."""
     try:
-        told: Any = json.loads((query / SUMMARY).read_bytes())
+        summary: Any = json.loads((query / SUMMARY).read_bytes())
     except FileNotFoundError:
         return None
     except ValueError as error:
         raise damaged(query / SUMMARY, f"can't be read ({error})") from error
-    return told.get("lines") if isinstance(told, dict) and told.get("run") == run else None
+    return summary.get("lines") if isinstance(summary, dict) and summary.get("run") == run else None
 
 
 class HandOverBytes(HandOver):
@@ -95,9 +95,9 @@ class Outcomes(SparkResults[Rejected]):
         super().open(task, positions)
 
     def summary(self) -> Iterable[str]:
-        told = summary_of(self._query, run_of(self._query))
-        if told is not None:
-            return told
+        lines = summary_of(self._query, run_of(self._query))
+        if lines is not None:
+            return lines
         ends = self._folder.ended()
         if ends is None or any(stream.goes_on(ends.get(name, {})) for name, stream in self._streams.items()):
             return ["it stopped before the end of the records that were handed over; the next run resumes there"]

@@ -230,7 +230,7 @@ def process_of(python_process: PythonProcess) -> Process:
 
 
 @contextmanager
-def told(python_process: PythonProcess) -> Iterator[None]:
+def reported_errors(python_process: PythonProcess) -> Iterator[None]:
     """Note for the driver what is raised within this context, and raise it again."""
     try:
         yield

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from bridge.engine.batch_clock import TIME
 from bridge.engine.mapping import Mapped
-from bridge.engine.python_process import Process, PythonProcess, process_of, told
+from bridge.engine.python_process import Process, PythonProcess, process_of, reported_errors
 from bridge.engine.rows import DDL, REJECTED, SCHEMA, EngineRow, batch_of, rows_of
 from bridge.engine.sinks import OF
 from bridge.engine.stage import LazyState, StageBolts
@@ -106,10 +106,10 @@ def in_stage(
     work: Callable[..., Iterator[EngineRow]],
 ) -> Iterator[pa.RecordBatch]:
     """Pass batches of rows through the bolts of one stage in this process."""
-    with told(python_process):
+    with reported_errors(python_process):
         part = process_of(python_process).part(stage, partition())
     for batch in batches:
-        with told(python_process):
+        with reported_errors(python_process):
             given = [*work(part, rows_of(batch))]
         for begin in range(0, len(given), ROWS_AT_ONCE):
             yield batch_of(given[begin : begin + ROWS_AT_ONCE])
@@ -124,7 +124,7 @@ def storing(
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            with told(python_process):
+            with reported_errors(python_process):
                 left = [*stored(process_of(python_process), batch, counts)]
             yield from left
 
@@ -166,7 +166,7 @@ class KeyedBolts(StatefulProcessor):
     """A stage with state: it gets the rows of one key at a time, in the order of their messages."""
 
     def __init__(self, python_process: PythonProcess, stage: int, counts: "Accumulator[Counts]") -> None:
-        self._seat, self._stage, self._counts = python_process, stage, counts
+        self._python_process, self._stage, self._counts = python_process, stage, counts
 
     def init(self, handle: Any) -> None:
         self._state = handle.getValueState(STATE, f"{STATE} binary")
@@ -174,8 +174,8 @@ class KeyedBolts(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         taken = sorted(map(_row, rows), key=_position)
         held = LazyState(self._read)
-        with told(self._seat):
-            part = process_of(self._seat).part(self._stage, partition())
+        with reported_errors(self._python_process):
+            part = process_of(self._python_process).part(self._stage, partition())
             given = [*part.take(taken, held)]
         for row in given:
             yield _spark_row(*row)

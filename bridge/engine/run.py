@@ -99,7 +99,7 @@ class EngineRunning:
         self, session: SparkSession, python_process: PythonProcess, settings: Settings, say: Callable[[str], None]
     ) -> None:
         self.folder = QueryFolder(python_process.query)
-        self._session, self._seat, self._settings, self._say = session, python_process, settings, say
+        self._session, self._python_process, self._settings, self._say = session, python_process, settings, say
         self._process = Process(python_process)
         self.mapped = self._process.mapped
         self.inputs = [input_name(self.mapped, number) for number in range(len(self.mapped.streams))]
@@ -115,23 +115,23 @@ class EngineRunning:
         self._counted: dict[tuple[str, str], int] = {}
         self._epoch = Epoch()
         self._query: StreamingQuery | None = None
-        self._begun = False  # True if sinks are open, and the query runs or waits to
+        self._open = False  # True if sinks are open, and the query runs or waits to
         self._at_end: Ends | None = None
         self._fired_all = False  # True if timers that become due from now on are for the next run
         self._waiting = EndWait(())
         self._trouble: BaseException | None = None
         self._said_done: Ends = {}
-        self._told: tuple[str, list[str], float] = ("", [], 0.0)
+        self._last_report: tuple[str, list[str], float] = ("", [], 0.0)
 
     # -- lifecycle
 
     def begin(self) -> None:
         """Start the query, if it has anything to do. Raises UserError."""
         self._session.dataSource.register(EngineSource)
-        for folder in (self._seat.query, self._seat.notes, self._seat.away):
+        for folder in (self._python_process.query, self._python_process.notes, self._python_process.away):
             sweep(folder)
         self._check_plan()
-        self._seat.raised.sweep()
+        self._python_process.raised.sweep()
         if problem := missing(self.folder, self.inputs, self._book, timed=self._timers is not None):
             raise UserError(f"the topology cannot resume: {problem}")
         epoch = self.folder.epoch()
@@ -156,7 +156,7 @@ class EngineRunning:
 
     def look(self) -> None:
         """Check the query once. Blocks while the query ends."""
-        if not self._begun:
+        if not self._open:
             ends = self.folder.ended() or {}
             if self._due() or any(stream.goes_on(ends.get(name, {})) for name, stream in self.streams.items()):
                 self._epoch = Epoch(self._epoch.number + 1, begin=ends)
@@ -201,7 +201,7 @@ class EngineRunning:
         (self.folder.folder / SUMMARY).unlink(missing_ok=True)  # of an earlier end, perhaps in this run
         self._sinks.open()
         self._try_shared()
-        self._begun, self._waiting = True, EndWait(self.streams.values())
+        self._open, self._waiting = True, EndWait(self.streams.values())
         if self._timers is not None:
             self._timers.begin(newest(self.folder).get(TIMERS_INPUT, {}).get("0", 0))
         if self._settings.trigger != AVAILABLE_NOW:
@@ -220,7 +220,7 @@ class EngineRunning:
 
     def _start_query(self) -> None:
         frames = [self._frame(name, number) for number, name in enumerate(self._all_inputs)]
-        made = chained(frames, self.mapped, self._seat, self._settings.partitions, self._counts)
+        made = chained(frames, self.mapped, self._python_process, self._settings.partitions, self._counts)
         writer = made.writeStream.queryName(self.mapped.plan.topology).outputMode("append").foreachBatch(self._take)
         writer = writer.option("checkpointLocation", str(checkpoint(self.folder)))
         trigger = self._settings.trigger
@@ -239,7 +239,7 @@ class EngineRunning:
             "folder": str(self.folder.folder),
             "input": name,
             "begin": "{}",
-            "life": self._seat.life,
+            "life": self._python_process.life,
             "parts": str(self._settings.partitions),
             "number": str(number),
             # Segments of a single input are sorted by number, independent of the clock. Timers come behind them.
@@ -261,7 +261,7 @@ class EngineRunning:
         if query.isActive:
             query.processAllAvailable()
             query.stop()
-        self._query, self._at_end, self._begun = None, None, False
+        self._query, self._at_end, self._open = None, None, False
         said, raised = self._sinks.close()
         self._say_raised(raised)
         keep_summary(self.folder.folder, self._settings.run, self._summary(said))
@@ -309,7 +309,7 @@ class EngineRunning:
             if self._storing is not None:
                 frame = frame.mapInArrow(self._storing, DDL)
             table = frame.toArrow()
-            self._seat.raised.forget()
+            self._python_process.raised.forget()
             self._keep(table, batch)
         except BaseException as error:
             self._trouble = error
@@ -330,7 +330,7 @@ class EngineRunning:
         if batch:
             self._say_done(reached(offsets(self.folder, batch - 1)))
         read = offsets(self.folder, batch)
-        if all(read[name]["ended"] == self._seat.life for name in self.inputs):
+        if all(read[name]["ended"] == self._python_process.life for name in self.inputs):
             self._inputs_ended(read)
 
     def _inputs_ended(self, read: dict[str, dict[str, Any]]) -> None:
@@ -341,7 +341,7 @@ class EngineRunning:
                 continue
             self._timers.end()
             self._fired_all = True
-        if all(item["ended"] == self._seat.life for item in read.values()):
+        if all(item["ended"] == self._python_process.life for item in read.values()):
             ends = reached(read)
             if self.folder.closing() is None:
                 self.folder.close(self._epoch, ends)
@@ -378,12 +378,12 @@ class EngineRunning:
 
     def _tell(self) -> None:
         now = time.monotonic()
-        if now - self._told[2] < STATUS_S:
+        if now - self._last_report[2] < STATUS_S:
             return
         line, away = self._line(), self._process.away.read()
-        if (line, [*away]) != self._told[:2]:
+        if (line, [*away]) != self._last_report[:2]:
             self._say("; ".join([line, *(f"{name}: {why}" for name, why in away.items())]))
-        self._told = (line, [*away], now)
+        self._last_report = (line, [*away], now)
 
     def _line(self) -> str:
         counts = self._book.counts()

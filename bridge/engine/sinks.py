@@ -140,13 +140,13 @@ class Sinks:
         self.loop.close()
 
     def _done(self, doing: Coroutine[Any, Any, T]) -> T:
-        future, told = asyncio.run_coroutine_threadsafe(doing, self.loop), False
+        future, was_away = asyncio.run_coroutine_threadsafe(doing, self.loop), False
         while not concurrent.futures.wait([future], TELL_S).done:
             away = {**self._closed, **{name: sink.away for (name, _), sink in [*self._sinks.items()] if sink.away}}
-            if away or told:
+            if away or was_away:
                 self._tell(away)
-            told = bool(away)
-        if told:
+            was_away = bool(away)
+        if was_away:
             self._tell({})
         return future.result()
 
@@ -200,12 +200,12 @@ class Sinks:
                 if call_of(sink) == "execute":
                     await _executed(sink, tup, answers[name, row.task])
                 elif (error := await _processed(sink, tup)) is not None:
-                    rejected.append(_told(name, tup, described(error)))
+                    rejected.append(_rejected(name, tup, described(error)))
             except USERS as error:
                 raise sink.broken or at_input(name, call_of(sink), error, tup.record) from error
         for (name, task), given in answers.items():
             await self._until_answered(name, self._sinks[name, task], given)
-            rejected += [_told(name, tup, why) for tup, why in given.failed]
+            rejected += [_rejected(name, tup, why) for tup, why in given.failed]
         return counts, rejected
 
     async def _until_answered(self, name: str, sink: Any, answers: BatchAnswers) -> None:
@@ -278,7 +278,7 @@ async def _awaited(result: Any) -> None:
         await result
 
 
-def _told(name: str, tup: Tuple[Any], why: str) -> Rejected:
+def _rejected(name: str, tup: Tuple[Any], why: str) -> Rejected:
     return Rejected(name, why, shown(tup.record, SHOWN_MAX))
 
 

@@ -362,9 +362,9 @@ class StageBolts:
         return row_of(tup, TIMERS, 0, group, key, position, encode(timers))
 
     def _rejected(self, name: str, tup: Tuple[Any], position: bytes, error: KedgeError) -> EngineRow:
-        told = Rejected(name, described(error), shown(tup.record, SHOWN_MAX))
+        rejected = Rejected(name, described(error), shown(tup.record, SHOWN_MAX))
         return row_of(
-            tup, REJECTED, 0, self._routing.group("", REJECTED, b"", position, 0), b"", position, encode(told)
+            tup, REJECTED, 0, self._routing.group("", REJECTED, b"", position, 0), b"", position, encode(rejected)
         )
 
     def _due(self, at: int, before: int | None) -> int:

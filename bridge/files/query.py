@@ -93,7 +93,7 @@ class QueryFolder:
 
     def closing(self) -> Ends | None:
         """Return where this epoch ends, or None if that is not decided. The decision survives the driver."""
-        return self._told(self._closing)
+        return self._ends_in(self._closing)
 
     def close(self, epoch: Epoch, ends: Ends) -> None:
         """Decide where this epoch ends."""
@@ -105,13 +105,13 @@ class QueryFolder:
 
     def ended(self) -> Ends | None:
         """Return up to which segments the results are complete, or None while this epoch is running."""
-        return self._told(self._end)
+        return self._ends_in(self._end)
 
-    def _told(self, path: Path) -> Ends | None:
-        told, epoch = _read(path), self.epoch()
-        if told is None or epoch is None or told["epoch"] != epoch.number:
+    def _ends_in(self, path: Path) -> Ends | None:
+        content, epoch = _read(path), self.epoch()
+        if content is None or epoch is None or content["epoch"] != epoch.number:
             return None  # from an earlier epoch: a crash came before the file was removed
-        ends: Ends = told["ends"]
+        ends: Ends = content["ends"]
         return ends
 
     # -- results

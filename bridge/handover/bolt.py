@@ -71,16 +71,16 @@ class HandOver(BatchingSink):
         """Open the sink. Also raises ConfigurationError for a folder that is not writable, is damaged, or is missing
         although an earlier run used it."""
         self._task = task
-        begun = Started(task.notes, self.query)
+        started = Started(task.notes, self.query)
         for number in count(task.index, task.tasks):  # its own folder, and those of tasks that no longer exist
-            begun.check(f"{self.input}/{number}", self._folder() / str(number))
-            if not begun.is_noted(f"{self.input}/{number}"):
+            started.check(f"{self.input}/{number}", self._folder() / str(number))
+            if not started.is_noted(f"{self.input}/{number}"):
                 break
         self._wants_end = False
         self._nudge = asyncio.Event()
         self._floors: list[bytes] = []  # the floors at the last removal
         await super().open(task)
-        begun.note(f"{self.input}/{task.index}")
+        started.note(f"{self.input}/{task.index}")
         task.floors.restore(self._segments.floors)
         self._keeper = asyncio.create_task(self._keep(), name=f"{task.component}: keeper")
         self._keeper.add_done_callback(lambda _: self._news.set())

@@ -69,10 +69,10 @@ class SparkResults(Spout, Generic[R]):
         alone(task, "reads the results of one query")
         self._folder = QueryFolder(query_folder(task.folder, self.query))
         self._streams = {name: StreamInput(self._folder.input(name)) for name in self.inputs}
-        begun = Started(task.notes, self.query)
-        begun.check("results", self._folder.named)
+        started = Started(task.notes, self.query)
+        started.check("results", self._folder.named)
         name = self._folder.name(secrets.token_hex(8))
-        begun.note("results")
+        started.note("results")
         self._epochs: Mapping[str, str] = {"": name}
         at = positions if isinstance(positions, Positions) else Positions(positions)
         position = at.of("", name) or 0

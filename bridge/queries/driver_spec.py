@@ -48,8 +48,8 @@ class Spec:
 
     @classmethod
     def of_bytes(cls, given: bytes) -> "Spec":
-        told = json.loads(given)
-        return cls(**{**told, "queries": tuple(QuerySpec(**query) for query in told["queries"])})
+        fields = json.loads(given)
+        return cls(**{**fields, "queries": tuple(QuerySpec(**query) for query in fields["queries"])})
 
 
 def text_of(content: bytes) -> str:

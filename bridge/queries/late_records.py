@@ -60,8 +60,8 @@ def late_records(progress: Iterable[Mapping[str, Any]]) -> int:
 def _count(row: Any) -> int:
     """Return the count of a metric's row. Over Spark Connect the row has a list of values and no names. The list may be
     empty."""
-    told = row.asDict()
-    found = told["values"][0] if "values" in told else told.get(RECORDS)
+    fields = row.asDict()
+    found = fields["values"][0] if "values" in fields else fields.get(RECORDS)
     return int(found or 0)
 
 

@@ -146,9 +146,9 @@ def no_room(error: BaseException) -> str:
     return found[0] if found else ""
 
 
-def until_room(folder: Path, told: Callable[[], None], pause: Callable[[float], None] = time.sleep) -> bool:
+def until_room(folder: Path, on_full: Callable[[], None], pause: Callable[[float], None] = time.sleep) -> bool:
     """Block until the folder's disk takes some megabytes or fails in another way. Return True if that needed waiting;
-    `told` is called once before."""
+    `on_full` is called once before."""
     probe, waited = folder / ".room", False
     while True:
         try:
@@ -163,7 +163,7 @@ def until_room(folder: Path, told: Callable[[], None], pause: Callable[[float], 
             if error.errno not in NO_ROOM:
                 return waited
             if not waited:
-                told()
+                on_full()
             waited = True
             with contextlib.suppress(OSError):  # the folder may be read-only
                 probe.unlink(missing_ok=True)

@@ -66,7 +66,7 @@ def check(session: Any, folder: Path, tasks: int) -> None:
     place(probe, text.encode())
     many = max(TASKS_MIN, 2 * tasks)
     try:
-        told = session.range(0, many, 1, many).mapInArrow(FolderProbe(str(probe), text), TELLS).collect()
+        reports = session.range(0, many, 1, many).mapInArrow(FolderProbe(str(probe), text), TELLS).collect()
     except (PySparkException, Py4JJavaError) as error:
         if lacks_python(text_of(error), folder):
             raise unseen(folder, "is not there or is another folder") from error
@@ -76,7 +76,7 @@ def check(session: Any, folder: Path, tasks: int) -> None:
         return
     finally:
         probe.unlink(missing_ok=True)
-    for row in told:
+    for row in reports:
         raise unseen(folder, row["why"], row["host"])
 
 

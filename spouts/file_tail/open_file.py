@@ -84,8 +84,8 @@ def _refuse_unless_readable(path: str, descriptor: int) -> None:
     """Raise ConfigurationError for files of /proc that claim to be regular. Some cannot be read (/proc/self/mem).
     Others have a length of 0 despite their content, so that each look at them would find them truncated."""
     try:
-        begun = os.pread(descriptor, 1, 0)
-        has_length = not begun or os.fstat(descriptor).st_size > 0
+        content = os.pread(descriptor, 1, 0)
+        has_length = not content or os.fstat(descriptor).st_size > 0
     except OSError as error:
         raise unreadable(path, error) from error
     if not has_length:
@@ -123,7 +123,7 @@ class TailedFile:
         self._head, self._tail = windows(descriptor, offset)
         self._lines: Sequence[str] | Sequence[bytes] = ()
         self._taken = 0  # number of lines taken from _lines
-        self._half = b""  # the bytes behind `offset`, if `read` has found no line
+        self._incomplete = b""  # the bytes behind `offset`, if `read` has found no line
         self._unended: bytes | None = None  # a line to be taken without a line end behind it
         self._next = offset  # offset of the next line to be taken
 
@@ -166,7 +166,7 @@ class TailedFile:
                 self._moved(data[:end])
                 return ReadResult.LINES
             if len(data) < seen + wanted:
-                self._half = data[seen:]  # possibly a half-written line: it is read again when there is more
+                self._incomplete = data[seen:]  # possibly a half-written line: it is read again when there is more
                 return ReadResult.NOTHING
             if wanted == self._longest + 2:
                 end = seen + piece_end(data[seen:], self._longest)
@@ -181,12 +181,12 @@ class TailedFile:
 
         Called when `read` has found nothing.
         """
-        if self.done or not self._half:
+        if self.done or not self._incomplete:
             self.done = True
             return ReadResult.NOTHING
         self.done = True
-        self._unended = self._half
-        self._moved(self._tail + self._half)
+        self._unended = self._incomplete
+        self._moved(self._tail + self._incomplete)
         return ReadResult.LINES
 
     def restart(self) -> None:

@@ -132,7 +132,7 @@ def test_only_marks_that_have_changed_are_given() -> None:
         marks.lane(partition, "1").add([1, 2])
     found = marks.reached({("p", "1"): [2]})
     assert found == {("p", "1"): Reached(2, (), 2), ("q", "1"): Reached(2, ((2, 2),), 2)}
-    marks.told(found, [("p", "1"), ("q", "1")])
+    marks.note_stored(found, [("p", "1"), ("q", "1")])
     assert marks.reached({("p", "1"): [2]}) == {}
     assert marks.reached({}) == {("p", "1"): Reached(2, ((2, 2),), 2)}
 
@@ -142,11 +142,11 @@ def test_an_epoch_that_is_over_is_forgotten_once_its_mark_is_kept_C2() -> None:
     marks.lane("p", "1").add([1, 2])
     marks.lane("p", "2").add([1])
     now = [("p", "2")]
-    assert marks.told(marks.reached({("p", "1"): [1]}), now) == [], "1 is not done"
+    assert marks.note_stored(marks.reached({("p", "1"): [1]}), now) == [], "1 is not done"
     found = marks.reached({})
     marks.lane("p", "1").add([3])
-    assert marks.told(found, now) == [], "it has given something since"
-    assert marks.told(marks.reached({}), now) == [("p", "1")]
+    assert marks.note_stored(found, now) == [], "it has given something since"
+    assert marks.note_stored(marks.reached({}), now) == [("p", "1")]
 
 
 def test_what_was_loaded_counts_for_its_own_epoch_alone_C2() -> None:

@@ -79,12 +79,12 @@ async def test_what_is_measured_is_emitted_once_all_results_of_the_warm_up_are_b
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await logins.poll(100)
-    assert not Gate.begun
+    assert not Gate.started_at
     Gate.counted[FIRST] = 5
     given += await logins.poll(100)
     assert [one.record for one in given[6:]] == measured(7)
     assert [one.id for one in given] == list(range(14))
-    assert Gate.begun
+    assert Gate.started_at
     assert not await logins.poll(100)
 
 

@@ -21,7 +21,7 @@ from topology.components import Source, Task, Tuple
 from topology.groupings import slot_of_identity, task_of_slot
 from topology.storage.directory.state_dir import MemoryNotes
 from topology.testing.sinks import SinkSubject
-from topology.testing.sinks.driver import SinkItem, Told, feed, sink_task, within
+from topology.testing.sinks.driver import RecordedAnswers, SinkItem, feed, sink_task, within
 
 SOURCE = Source("items", "SinkItem")
 WORD = 2**64
@@ -104,9 +104,9 @@ def dealt(numbers: Iterable[int], tasks: int) -> dict[int, list[Any]]:
     return found
 
 
-async def handed_over(folder: Path, numbers: Iterable[int], tasks: int = 1) -> Told:
+async def handed_over(folder: Path, numbers: Iterable[int], tasks: int = 1) -> RecordedAnswers:
     """By a run of so many tasks, each on its own."""
-    told = Told()
+    told = RecordedAnswers()
     for task, tuples in dealt(numbers, tasks).items():
         async with opened(folder, task, tasks) as bolt:
             await feed(bolt, tuples, told)

@@ -126,7 +126,7 @@ class Query:
 
     def _options(self, number: int) -> dict[str, str]:
         running, name = self._running, self._running._all_inputs[number]
-        given = {"folder": str(running.folder.folder), "input": name, "life": running._seat.life}
+        given = {"folder": str(running.folder.folder), "input": name, "life": running._python_process.life}
         return given | {
             "begin": "{}",
             "parts": "1",

@@ -31,7 +31,7 @@ from bridge.files.started import Started
 from topology import ConfigurationError
 from topology.codes.startup import SPARK_QUERY_FILES_MISSING
 from topology.storage.directory.state_dir import MemoryNotes
-from topology.testing.sinks.driver import Told, feed, give
+from topology.testing.sinks.driver import RecordedAnswers, feed, give
 
 
 async def refused(folder: Path, index: int = 0, tasks: int = 1) -> str:
@@ -115,8 +115,8 @@ async def test_the_last_segment_that_has_gone_is_missed_by_the_end_that_was_said
     """Its number would be given to another one, which a reader that has read it would never look at."""
     async with opened(tmp_path) as bolt:
         for number in range(3):
-            await feed(bolt, [tuple_of(number)], Told())
-        await bolt.flush(Told())
+            await feed(bolt, [tuple_of(number)], RecordedAnswers())
+        await bolt.flush(RecordedAnswers())
     last = own(tmp_path).path(2)
     last.unlink()
     with pytest.raises(ConfigurationError, match=rf"{last} is missing, but the previous run had ended after it"):
@@ -132,7 +132,7 @@ async def test_the_last_segment_that_has_gone_after_a_kill_is_missed_by_what_was
     """F23: no end was said, and a loss of power may take away what the writer has noted, which is not synced."""
     async with opened(tmp_path) as bolt:
         for number in range(3):
-            out = Told()
+            out = RecordedAnswers()
             await give(bolt, [tuple_of(number)], out)
             await becomes(lambda out=out: len(out.acked) == 1)  # type: ignore[misc]
     last = own(tmp_path).path(2)
@@ -165,7 +165,7 @@ async def test_a_keeper_that_has_ended_by_a_mistake_ends_the_flush_too(tmp_path:
     bolt: Any = sink()
     await bolt.open(task_of(tmp_path))
     try:
-        await feed(bolt, tuples, Told())
+        await feed(bolt, tuples, RecordedAnswers())
 
         def broken(*_: object) -> None:
             raise KeyError("ours")
@@ -173,7 +173,7 @@ async def test_a_keeper_that_has_ended_by_a_mistake_ends_the_flush_too(tmp_path:
         bolt._segments.forgotten = broken
         await becomes(lambda: bolt._keeper.done())
         with pytest.raises(RuntimeError, match="the task that keeps the hand-over's folder has ended") as caught:
-            await bolt.flush(Told())
+            await bolt.flush(RecordedAnswers())
         assert isinstance(caught.value.__cause__, KeyError)
     finally:
         await bolt.close()

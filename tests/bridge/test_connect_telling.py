@@ -54,7 +54,7 @@ def test_what_another_life_or_epoch_has_told_is_not_heard(tmp_path: Path, other:
     said: list[str] = []
     remote, _ = ends(tmp_path, said)
     remote.say("old")
-    remote.tell(rows=7, mending="old")
+    remote.tell(rows=7, repairing="old")
     _, heard = ends(tmp_path, said, **other)
     assert heard.hear() == 0
     assert said == []
@@ -75,7 +75,7 @@ def test_what_a_person_has_to_mend_is_raised_in_the_driver_as_it_was_in_the_serv
     from bridge.errors import UserError
 
     remote, heard = ends(tmp_path, [])
-    remote.tell(mending="query 'hourly' has a result that Hourly cannot hold: 'at' is NULL")
+    remote.tell(repairing="query 'hourly' has a result that Hourly cannot hold: 'at' is NULL")
     with pytest.raises(UserError, match="'at' is NULL"):
         heard.hear()
 

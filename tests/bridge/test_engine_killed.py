@@ -74,7 +74,7 @@ class Lives:
         self.world.steps, self.world.kill_at, self.world.alive = 0, kill_at, True
         try:
             running.begin()
-            while running._begun or self.goes_on():
+            while running._open or self.goes_on():
                 if running._query is not None and running._at_end is None and self.world.random.random() < 0.5:
                     running._query.turn()
                 else:

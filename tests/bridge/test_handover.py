@@ -30,7 +30,7 @@ from bridge.engine.handover import HandOverBytes
 from bridge.handover.bolt import HandOver
 from topology.errors import ConfigurationError
 from topology.records import Record
-from topology.testing.sinks.driver import SinkItem, Told, feed, give
+from topology.testing.sinks.driver import RecordedAnswers, SinkItem, feed, give
 
 # -- acks
 
@@ -50,7 +50,7 @@ async def test_a_record_is_acked_only_when_its_file_has_its_name_and_both_are_sy
     async with opened(tmp_path) as bolt:
         for name in ("sync_file", "sync_folder"):
             monkeypatch.setattr(bridge.files.segments, name, spied(name, getattr(bridge.files.segments, name)))
-        await give(bolt, [tuple_of(1)], Told(lambda tup: told.append(f"ack, {numbers_stored(tmp_path)}")))
+        await give(bolt, [tuple_of(1)], RecordedAnswers(lambda tup: told.append(f"ack, {numbers_stored(tmp_path)}")))
         await becomes(lambda: len(told) == 3)
     assert told[:3] == ["sync_file", "sync_folder", "ack, [1]"]
 
@@ -201,7 +201,7 @@ async def test_a_folder_that_cannot_be_made_is_told_at_the_start(tmp_path: Path)
 
 async def test_flush_says_where_the_end_is_once_all_is_durable(tmp_path: Path) -> None:
     async with opened(tmp_path) as bolt:
-        await give(bolt, map(tuple_of, range(25)), out := Told())
+        await give(bolt, map(tuple_of, range(25)), out := RecordedAnswers())
         await bolt.flush(out)
         assert own(tmp_path).has_ended(own(tmp_path).following(0))
         assert sorted(numbers_stored(tmp_path)) == list(range(25))
@@ -210,7 +210,7 @@ async def test_flush_says_where_the_end_is_once_all_is_durable(tmp_path: Path) -
 
 async def test_a_task_without_records_says_its_end_too(tmp_path: Path) -> None:
     async with opened(tmp_path) as bolt:
-        await bolt.flush(Told())
+        await bolt.flush(RecordedAnswers())
     assert own(tmp_path).has_ended(0)
 
 
@@ -228,7 +228,7 @@ async def test_a_run_that_goes_on_takes_the_end_back_and_says_another_one(tmp_pa
 async def test_the_end_is_said_when_a_store_that_was_away_is_back(tmp_path: Path) -> None:
     async with opened(tmp_path) as bolt:
         aside = input_folder(tmp_path).rename(tmp_path / "aside")
-        await give(bolt, [tuple_of(1)], out := Told())
+        await give(bolt, [tuple_of(1)], out := RecordedAnswers())
         await becomes(lambda: bool(bolt.away))
         await bolt.flush(out)
         assert not out.acked
@@ -247,7 +247,7 @@ async def test_records_that_came_during_a_write_wait_for_no_more_where_the_sourc
     tmp_path: Path,
 ) -> None:
     async with opened(tmp_path, batch=5_000, within_ms=60_000) as bolt:
-        written, goes_on, out = bolt._store.write, threading.Event(), Told()
+        written, goes_on, out = bolt._store.write, threading.Event(), RecordedAnswers()
 
         def held(tuples: Sequence[Any]) -> Any:
             goes_on.wait(WITHIN_S)

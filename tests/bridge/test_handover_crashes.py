@@ -21,12 +21,12 @@ import asyncio, copy, os, sys
 from pathlib import Path
 from bridge.handover.bolt import HandOver
 from handover_kit import numbers_stored, task_of, tuple_of
-from topology.testing.sinks.driver import SinkItem, Told, feed, give, until
+from topology.testing.sinks.driver import RecordedAnswers, SinkItem, feed, give, until
 
 folder = Path(sys.argv[1])
 
 def told():
-    return Told(lambda tup: os.write(1, b"%d\\n" % tup.record.number))
+    return RecordedAnswers(lambda tup: os.write(1, b"%d\\n" % tup.record.number))
 
 def made(**options):
     return copy.deepcopy(HandOver(SinkItem, "q", "items", **options))
@@ -54,7 +54,7 @@ async def main():
             pass
     except OSError:
         pass
-    out = Told()
+    out = RecordedAnswers()
     await give(bolt, map(tuple_of, range(150)), out)
     await until(lambda: bolt.away)
     assert "No space left on device" in bolt.away, bolt.away
@@ -79,7 +79,7 @@ async def main():
     bolt = made(batch=100, within_ms=1.0)
     await bolt.open(task_of(folder))
     resource.setrlimit(resource.RLIMIT_FSIZE, (3_000, resource.RLIM_INFINITY))
-    out = Told()
+    out = RecordedAnswers()
     await give(bolt, map(tuple_of, range(200, 300)), out)
     await until(lambda: bolt.away)
     assert "File too large" in bolt.away, bolt.away

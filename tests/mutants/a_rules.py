@@ -252,8 +252,8 @@ MUTANTS: Final = (
         rule="A9",
         breaks="what waits behind a process that hangs is never given up",
         file="topology/runtime/worker/housekeeping.py",
-        old="if begun >= since]",
-        new="if begun >= 0]",
+        old="if started_at >= since]",
+        new="if started_at >= 0]",
         test=f"{HARD_CAP}test_a_tuple_behind_a_process_that_hangs_fails_by_the_hard_cap_A9",
     ),
     Mutant(

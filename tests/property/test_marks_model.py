@@ -113,7 +113,7 @@ class MarksMachine(RuleBasedStateMachine):
     @rule()
     def a_commit(self) -> None:
         marks = self.marks.reached(self._unfinished())
-        self.marks.told(marks, [(PARTITION, str(self.source.epoch))])
+        self.marks.note_stored(marks, [(PARTITION, str(self.source.epoch))])
         self.kept = {**self.kept, **marks}
         self.kept_done |= {at for at, tree in self.trees.items() if not tree.value}
 

@@ -53,11 +53,11 @@ def end_at_once(undo: Callable[[], None]) -> None:
     handles signals itself. An exception could occur at any point instead, for example while an event loop is made."""
 
     def end(number: int, frame: FrameType | None) -> None:
-        from topology.cli.errors import told
+        from topology.cli.errors import print_error
 
         with held():
             undo()
-            os._exit(told(KeyboardInterrupt(), debug=False))
+            os._exit(print_error(KeyboardInterrupt(), debug=False))
 
     for number in ENDING:
         signal.signal(number, end)

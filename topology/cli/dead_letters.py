@@ -88,7 +88,7 @@ def details(letter: Letter) -> Iterator[str]:
 
 def as_json(letter: Letter, *, whole: bool) -> str:
     """Return one JSON object in one line. `whole`: with the record and the traceback."""
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": letter.name,
         "died_at": _iso(letter.died_at),
         "spout": letter.component,
@@ -110,13 +110,13 @@ def as_json(letter: Letter, *, whole: bool) -> str:
         "text": letter.text,
     }
     if whole:
-        told |= {
+        fields |= {
             "unheard": letter.unheard or None,
             "record": _decoded(letter.record),
             "bytes": base64.b64encode(letter.record).decode(),
             "traceback": letter.traceback,
         }
-    return _json(told)
+    return _json(fields)
 
 
 def _json(value: Any) -> str:

@@ -20,7 +20,7 @@ from topology.text import printable
 from topology.user_frames import users_place
 
 
-def told(error: Any, *, debug: bool) -> int:
+def print_error(error: Any, *, debug: bool) -> int:
     """Print an error; return the exit status. Raises a bug of Kedge again, so that its traceback is printed."""
     frames, place, next_step = "", "", ""
     code: Code | None = None

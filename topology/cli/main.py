@@ -194,9 +194,9 @@ def status_of(arguments: list[str]) -> int:
             raise KeyboardInterrupt
         return status
     except (Exception, KeyboardInterrupt) as error:
-        from topology.cli.errors import told
+        from topology.cli.errors import print_error
 
-        return told(error, debug="--debug" in arguments or os.environ.get("KEDGE_DEBUG", "0") not in ("", "0"))
+        return print_error(error, debug="--debug" in arguments or os.environ.get("KEDGE_DEBUG", "0") not in ("", "0"))
 
 
 def _meant(arguments: list[str]) -> list[str]:

@@ -48,7 +48,7 @@ class RunConnection:
         self._connection = connection
         self.clock = clock
         self._data = bytearray()
-        self._begun: float | None = None  # time of the first byte of the answer that is being read
+        self._answer_began_at: float | None = None  # time of the first byte of the answer that is being read
 
     def __enter__(self) -> "RunConnection":
         return self
@@ -93,14 +93,14 @@ class RunConnection:
         except (ValueError, RecursionError) as error:
             raise no_run(printable(str(error))[:200]) from error
         del self._data[: 4 + length]
-        self._begun = self.clock() if self._data else None
+        self._answer_began_at = self.clock() if self._data else None
         return answer
 
     def _whole(self, length: int) -> bytes:
         """Return the first `length` bytes that are not yet consumed. They stay in the buffer."""
         self._connection.settimeout(WORD_S)
         while len(self._data) < length:
-            if self._begun is not None and self.clock() - self._begun > ANSWER_S:
+            if self._answer_began_at is not None and self.clock() - self._answer_began_at > ANSWER_S:
                 raise no_run(f"one answer takes longer than {ANSWER_S:g} s")
             try:
                 data = self._connection.recv(CHUNK_BYTES)
@@ -110,7 +110,7 @@ class RunConnection:
                 data = b""
             if not data:
                 raise _gone()
-            self._begun = self.clock() if self._begun is None else self._begun
+            self._answer_began_at = self.clock() if self._answer_began_at is None else self._answer_began_at
             self._data += data
         return bytes(self._data[:length])
 

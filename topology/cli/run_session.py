@@ -240,7 +240,7 @@ async def _run(
     settle_heap()
     taking_over = TakingOver()
     run = _made(topology, state_dir, options, relay, lambda directory: commands.listening(directory), taking_over)
-    commands = CommandSocket(run, told=terminal.say)
+    commands = CommandSocket(run, report=terminal.say)
     relay.failed = run.drain
     shape = RateShape.of(topology, options.workers)
     queues = Queues(shape.tasks)
@@ -252,7 +252,7 @@ async def _run(
     early = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number, handler in early.items():
         signal.signal(number, partial(signals.outside, handler))
-    with display(shape) as shown, handled_signals(run, signals.told), signals.last_resort(), signals.watched():
+    with display(shape) as shown, handled_signals(run, signals.report), signals.last_resort(), signals.watched():
         showing = loop.create_task(_show(run, shown, shape, queues), name="progress")
         hinting = loop.create_task(_hint(run, options), name="hint")
         how = NOT_STARTED
@@ -271,8 +271,8 @@ async def _run(
     if taking_over.resumes and not report.snapshot.total("emitted") and report.ended == "ended":
         terminal.say("no new input since the last run")
     workers = run.by_worker()
-    told = report.snapshot.seconds >= LIMIT_AFTER_S
-    limit = limit_of({}, workers, shape.tasks, queues.mean()) if told else ""
+    long_enough = report.snapshot.seconds >= LIMIT_AFTER_S
+    limit = limit_of({}, workers, shape.tasks, queues.mean()) if long_enough else ""
     return report, run.restarts, limit, busy(workers, shape)
 
 
@@ -326,7 +326,7 @@ class Signals:
     def __init__(self, run: Run, *, alone: bool = True) -> None:
         self._run = run
         self._alone = alone  # True if the whole run is in this process
-        self._told = 0
+        self._reported = 0
         self.over = False  # True if the run has ended, and its exit status is known
 
     def outside(self, handler: Any, number: int, frame: FrameType | None) -> None:
@@ -334,11 +334,11 @@ class Signals:
         if not self.over and callable(handler):
             handler(number, frame)
 
-    def told(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Print the effect of a signal. Called on the loop, before the effect; the second one ends the run."""
-        self._told += 1
+        self._reported += 1
         terminal.say(text)
-        if self._told > 1:
+        if self._reported > 1:
             terminal.say(self._run.in_flight())
 
     def watched(self) -> contextlib.AbstractContextManager[None]:
@@ -354,7 +354,7 @@ class Signals:
         def hard(number: int, frame: FrameType | None) -> None:
             now = loop.time()
             slow = (
-                bool(received) and not self._told and now - received[0] >= BLOCKED_S
+                bool(received) and not self._reported and now - received[0] >= BLOCKED_S
             )  # in one process, the watchdog handles this
             received.append(now)
             if (slow and not self._alone) or len(received) > 2:

@@ -24,11 +24,11 @@ def keys_meant(text: str) -> list[bytes]:
     """Return the byte forms of the keys that the text can mean: as JSON, and as a plain text."""
     found: dict[bytes, None] = {}
     try:
-        told = json.loads(text, parse_float=_Float)
+        value = json.loads(text, parse_float=_Float)
     except (ValueError, RecursionError):
         pass
     else:
-        found.update(dict.fromkeys(itertools.islice(_forms(told), MEANT_MAX)))
+        found.update(dict.fromkeys(itertools.islice(_forms(value), MEANT_MAX)))
     if text == "":
         found[b""] = None  # the key of a stream read by global_()
     found.update(dict.fromkeys(_of_text(text)))
@@ -46,25 +46,25 @@ class _Float(float):
     text: str
 
 
-def _forms(told: Any) -> Iterator[bytes]:
+def _forms(value: Any) -> Iterator[bytes]:
     """Yield the keys that one JSON value can mean: itself, an enum's value, a Decimal, a time, a tuple or a record."""
     plain: list[bytes] = []
-    if type(told) is list:
-        for parts in itertools.product(*(list(itertools.islice(_forms(form), 8)) for form in told)):
+    if type(value) is list:
+        for parts in itertools.product(*(list(itertools.islice(_forms(form), 8)) for form in value)):
             plain += [b"\x0b" + joined(parts), b"\x0d" + joined(parts)]
             if len(plain) >= MEANT_MAX:
                 break
-    elif type(told) is str:
-        plain += _of_text(told)
-    elif type(told) is dict:
-        plain += _tried(lambda: key_form(told))
+    elif type(value) is str:
+        plain += _of_text(value)
+    elif type(value) is dict:
+        plain += _tried(lambda: key_form(value))
     else:
-        plain += _tried(lambda: key_bytes(float(told) if type(told) is _Float else told))
-        if type(told) in (int, _Float):
-            number = told.text if type(told) is _Float else told
+        plain += _tried(lambda: key_bytes(float(value) if type(value) is _Float else value))
+        if type(value) in (int, _Float):
+            number = value.text if type(value) is _Float else value
             plain += _tried(lambda: key_bytes(Decimal(number)))
-            if type(told) is int:
-                plain += _tried(lambda: key_bytes(float(told)))
+            if type(value) is int:
+                plain += _tried(lambda: key_bytes(float(value)))
     for form in plain:
         yield form
     for form in plain:
@@ -86,8 +86,8 @@ def _tried(form: Callable[[], bytes]) -> list[bytes]:
 
 def shown_key(key: bytes) -> str:
     """Return a key as a user writes it."""
-    told = key_json(key)
-    return escaped(told) if isinstance(told, str) else json.dumps(told)
+    value = key_json(key)
+    return escaped(value) if isinstance(value, str) else json.dumps(value)
 
 
 def shown(

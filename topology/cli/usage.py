@@ -54,9 +54,9 @@ def sentence(error: Any) -> str:
 
 def _near(wrong: str, options: Sequence[str]) -> str:
     """Return a hint at a similar option: it begins with the wrong one, or resembles it in more than the dashes."""
-    begun = [option for option in options if len(wrong) >= BEGUN_MIN and option.startswith(wrong)]
+    completions = [option for option in options if len(wrong) >= BEGUN_MIN and option.startswith(wrong)]
     alike = did_you_mean(wrong.lstrip("-"), [option.lstrip("-") for option in options])
-    return did_you_mean(wrong, options) if alike else f"; did you mean {begun[0]!r}?" if begun else ""
+    return did_you_mean(wrong, options) if alike else f"; did you mean {completions[0]!r}?" if completions else ""
 
 
 def shown_name(error: Any) -> str:

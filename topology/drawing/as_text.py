@@ -73,11 +73,11 @@ def _placement(picture: Picture, width: int, plain: bool) -> Iterator[str]:
     names = [_said(node.name, plain) for node in picture.nodes]
     broad = min(max(map(columns, names)), width // 3)
     for name, node in zip(names, picture.nodes, strict=True):
-        told = "; ".join(f"worker {worker}: {told_tasks(tasks)}" for worker, tasks in node.workers.items())
+        text = "; ".join(f"worker {worker}: {told_tasks(tasks)}" for worker, tasks in node.workers.items())
         if width < TABLE_MIN:
-            yield from _folded(f"{name}  {told}", width, FURTHER)
+            yield from _folded(f"{name}  {text}", width, FURTHER)
             continue
-        left, right = wrapped(name, broad), wrapped(told, width - broad - 2)
+        left, right = wrapped(name, broad), wrapped(text, width - broad - 2)
         for row in range(max(len(left), len(right))):
             start, end = ("".join(column[row : row + 1]) for column in (left, right))
             yield f"{start}{' ' * (broad - columns(start))}  {end}".rstrip()

@@ -44,9 +44,9 @@ def _has_open(pid: int, file: os.stat_result) -> bool:
 
 def named(path: Path) -> str:
     """Return the holders for a sentence: " (pid 123: python3)"; empty if none is known."""
-    told = []
+    processes = []
     for pid in holders(path):
         with contextlib.suppress(OSError):
             name = Path(f"/proc/{pid}/comm").read_text("utf-8", "backslashreplace").strip()[:_SHOWN]
-            told.append(f"pid {pid}: {name}")
-    return f" ({', '.join(told)})" if told else ""
+            processes.append(f"pid {pid}: {name}")
+    return f" ({', '.join(processes)})" if processes else ""

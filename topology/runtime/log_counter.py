@@ -21,7 +21,7 @@ class LogCounter:
     def __init__(self, what: str) -> None:
         self._what = what
         self._counts: dict[str, int] = {}
-        self._told: dict[str, tuple[int, float]] = {}  # kind → its count and the time when it was logged last
+        self._logged: dict[str, tuple[int, float]] = {}  # kind → its count and the time when it was logged last
 
     def count(self, kind: str) -> None:
         """Count one more of this kind."""
@@ -32,13 +32,13 @@ class LogCounter:
     def tell(self, now: float) -> None:
         """Log what is new. `now` is in seconds of the loop. Call it now and then."""
         for kind, count in list(self._counts.items()):
-            if kind not in self._told:
+            if kind not in self._logged:
                 logger.warning("%s: %s", self._what, printable(kind))
                 if count > 1:
                     logger.warning("%s: %s: %d times so far", self._what, printable(kind), count)
-                self._told[kind] = (count, now)
+                self._logged[kind] = (count, now)
                 continue
-            logged, at = self._told[kind]
+            logged, at = self._logged[kind]
             if count > logged and now - at >= AGAIN_S:
                 logger.warning("%s: %s: %d more in %.0f s", self._what, printable(kind), count - logged, now - at)
-                self._told[kind] = (count, now)
+                self._logged[kind] = (count, now)

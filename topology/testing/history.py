@@ -44,7 +44,7 @@ def begin(name: str, seed: int | None) -> RunHistory:
     return _runs[-1]
 
 
-def told() -> str:
+def summary() -> str:
     """Return all runs since `clear`, oldest first; empty if there were none."""
     return "\n".join(map(str, _runs))
 

@@ -161,7 +161,7 @@ def run_bolt(
     )
     if report.error is not None:
         raise report.error
-    return _told(watch, spout, captured, records, by, state or {})
+    return _bolt_run(watch, spout, captured, records, by, state or {})
 
 
 async def _impatient(seconds: float, run: EmbeddedRun) -> None:
@@ -170,7 +170,7 @@ async def _impatient(seconds: float, run: EmbeddedRun) -> None:
     run.abort()
 
 
-def _told(
+def _bolt_run(
     watch: Watch, spout: ScriptedSpout[A], captured: Captured[Any], records: list[A], by: tuple[str, ...], state: Any
 ) -> BoltRun[A, Any]:
     acked = {number for number in spout.acked if isinstance(number, int)}

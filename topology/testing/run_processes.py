@@ -85,7 +85,7 @@ def run_processes(
 
     found = load.target_of(str(target))
     parameters = _texts(set)
-    told: list[str] = []
+    messages: list[str] = []
     output: deque[str] = deque(maxlen=OUTPUT_LINES_MAX)
     with _unloaded(), tempfile.TemporaryDirectory(prefix="kedge-") as folder:
         topology = load.load(found, parameters)
@@ -96,22 +96,22 @@ def run_processes(
             loader=LOADER,
             arguments=load.recipe(found, parameters, topology.config),
             state_dir=state_dir or Path(folder) / "state",
-            report=told.append,
+            report=messages.append,
             output=Output(lambda worker, stream, line: output.append(line)),
         )
         placement = plan(topology, workers).placement
         killing = _Killing(run, [(crash, worker_of(placement, crash.worker)) for crash in crashes], when)
-        report = _noted(topology.name, told, lambda: asyncio_run(_bounded(run, killing, within_s, told)))
+        report = _noted(topology.name, messages, lambda: asyncio_run(_bounded(run, killing, within_s, messages)))
     if killing.left and report.ended != "failed":
         raise missed([crash for crash, _ in killing.left], report.snapshot.seconds)
     parts: dict[str, Any] = {field.name: getattr(report, field.name) for field in fields(Report)}
-    return ProcessReport(**parts, killed=killing.killed, told=told, output=[*output])
+    return ProcessReport(**parts, killed=killing.killed, told=messages, output=[*output])
 
 
-def _noted(name: str, told: list[str], run: Callable[[], Report]) -> Report:
+def _noted(name: str, messages: list[str], run: Callable[[], Report]) -> Report:
     """Run and record the result in the history."""
     entry = history.begin(name, None)
-    entry.deaths = told
+    entry.deaths = messages
     try:
         report = run()
     except BaseException as error:
@@ -133,12 +133,12 @@ class _Killing:
 
     async def work(self) -> None:
         loop = asyncio.get_running_loop()
-        begun = loop.time()
+        started_at = loop.time()
         while self.left:
             await asyncio.sleep(LOOK_S)
             crash, worker = self.left[0]
             pid = self._run.processes().get(worker)
-            if pid is not None and loop.time() - begun >= crash.at_s and self._far_enough(crash):
+            if pid is not None and loop.time() - started_at >= crash.at_s and self._far_enough(crash):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
                     self.killed.append(pid)
@@ -155,15 +155,15 @@ class _Killing:
         return sum(snapshot.total("acked") for snapshot in self._run.by_worker().values())
 
 
-async def _bounded(run: "SupervisedRun", killing: _Killing, within_s: float, told: list[str]) -> Report:
+async def _bounded(run: "SupervisedRun", killing: _Killing, within_s: float, messages: list[str]) -> Report:
     finishing = asyncio.ensure_future(run.finish())
     working = asyncio.ensure_future(killing.work())
-    late = asyncio.ensure_future(asyncio.sleep(within_s))
+    deadline = asyncio.ensure_future(asyncio.sleep(within_s))
     try:
-        waited: set[asyncio.Future[Any]] = {finishing, working, late}
+        waited: set[asyncio.Future[Any]] = {finishing, working, deadline}
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         if working.done() and not working.exception():
-            await asyncio.wait({finishing, late}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({finishing, deadline}, return_when=asyncio.FIRST_COMPLETED)
         in_flight, ended = run.in_flight(), finishing.done()
         if not ended:
             run.abort()
@@ -171,12 +171,12 @@ async def _bounded(run: "SupervisedRun", killing: _Killing, within_s: float, tol
         if working.done():
             working.result()  # or raise what the caller's own `when` has raised
         if not ended:
-            raise TimeoutError("\n".join([f"not done within {within_s:g} s; {in_flight}", *told]))
+            raise TimeoutError("\n".join([f"not done within {within_s:g} s; {in_flight}", *messages]))
         return report
     finally:
-        for future in (working, late):
+        for future in (working, deadline):
             future.cancel()
-        await asyncio.gather(working, late, return_exceptions=True)
+        await asyncio.gather(working, deadline, return_exceptions=True)
 
 
 @contextlib.contextmanager

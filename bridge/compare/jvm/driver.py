@@ -29,32 +29,34 @@ class ClockError(Exception):
 def main() -> int:
     """Run until it is killed, its stdin ends, or the query ends; return 1."""
     voice = DriverVoice(own_stdout())
-    told: dict[str, Any] = json.loads(sys.stdin.readline())
+    request: dict[str, Any] = json.loads(sys.stdin.readline())
     threading.Thread(target=_until_alone, daemon=True, name="alone").start()
     try:
-        run(told, voice)
+        run(request, voice)
     except Exception as error:
         traceback.print_exception(error, file=sys.stderr)
         voice.failed(first_line(str(error)) or type(error).__name__)
     return 1
 
 
-def run(told: dict[str, Any], voice: DriverVoice) -> None:
+def run(request: dict[str, Any], voice: DriverVoice) -> None:
     """Start Spark and the query, and wait for its end. Raises Spark's exceptions, and ClockError."""
     from bridge.spark.session import start
 
-    folder = Path(told["folder"])
-    session = start("compare", told["master"], folder / "spark", {"spark.jars": told["jar"], **told["settings"]})
+    folder = Path(request["folder"])
+    session = start(
+        "compare", request["master"], folder / "spark", {"spark.jars": request["jar"], **request["settings"]}
+    )
     session.sparkContext.setLogLevel("ERROR")
     jvm: Any = session.sparkContext._jvm
     same_clock(lambda: int(jvm.java.lang.System.nanoTime()))
-    reader = session.readStream.format(SOURCE).options(**told["source"])
-    passing = passed(reader.load(), told["pattern"], told["python"])
-    if told["key"]:
-        passing = counted(passing, told["pattern"], told["key"])
-    writer = passing.writeStream.outputMode(told["output"]).option("checkpointLocation", str(folder / "checkpoint"))
-    writer = writer.trigger(**told["trigger"])
-    arrivals = jvm.kedge.compare.Arrivals(told["arrivals"])
+    reader = session.readStream.format(SOURCE).options(**request["source"])
+    passing = passed(reader.load(), request["pattern"], request["python"])
+    if request["key"]:
+        passing = counted(passing, request["pattern"], request["key"])
+    writer = passing.writeStream.outputMode(request["output"]).option("checkpointLocation", str(folder / "checkpoint"))
+    writer = writer.trigger(**request["trigger"])
+    arrivals = jvm.kedge.compare.Arrivals(request["arrivals"])
     writer._jwrite.foreach(arrivals)  # a sink in Java, which Python's DataStreamWriter.foreach does not take
     query = writer.start()
     voice.say("ready")

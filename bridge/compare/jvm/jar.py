@@ -93,8 +93,12 @@ def sources() -> list[Path]:
 
 def key() -> str:
     """Return the key under which a jar is kept."""
-    told = [version("pyspark"), JAVA_MIN, [(source.name, source.read_text("utf-8")) for source in sources()]]
-    return "compare-" + hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+    sources_and_versions = [
+        version("pyspark"),
+        JAVA_MIN,
+        [(source.name, source.read_text("utf-8")) for source in sources()],
+    ]
+    return "compare-" + hashlib.sha256(json.dumps(sources_and_versions).encode()).hexdigest()[:16]
 
 
 def _kept() -> Archives | None:

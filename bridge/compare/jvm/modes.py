@@ -114,7 +114,7 @@ def measure(
     key = key if row.mode == COUNTING else ""
     with interrupts.raising():
         jar = jvm_jar.jar(folder)
-    told: dict[str, Any] = {
+    request: dict[str, Any] = {
         "master": job.spark_master if job.spark_master.startswith("local") else MASTER,
         "jar": str(jar),
         "settings": _forced(row.mode) | (COUNTS if key else {}) | looked_up(pairs(job.spark_conf, SETTING), SETTING),
@@ -124,8 +124,8 @@ def measure(
         "key": key,
         "python": row.mode == "spark:real-time-python",
     }
-    behind = BEHIND if told["python"] else 0
-    result = Round(JvmTask(row, script, folder, pattern, told, job.kill, behind), tell, mark, interrupts).measured()
+    behind = BEHIND if request["python"] else 0
+    result = Round(JvmTask(row, script, folder, pattern, request, job.kill, behind), tell, mark, interrupts).measured()
     result.settings["filter"] = passing
     if key:
         result.settings["SQL"] = f"select last(number), count(*) from those messages group by {key}"

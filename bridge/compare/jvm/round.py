@@ -59,7 +59,7 @@ class JvmTask:
     script: Script
     folder: Path
     pattern: str
-    told: dict[str, Any]
+    request: dict[str, Any]
     kill: bool
     behind: int = 0
 
@@ -137,7 +137,7 @@ class Round:
     # -- the phases
 
     def _begin(self) -> None:
-        begun, first = time.monotonic(), 1 + self.task.behind
+        started_at, first = time.monotonic(), 1 + self.task.behind
         if first > self.task.script.warm:
             raise RoundProblem(
                 f"it needs a warm-up of {first} messages at least: its results come with what follows them"
@@ -148,7 +148,7 @@ class Round:
         if not self.arrived.count():
             raise RoundProblem(f"no message has come through within {START_S:g} s of its start")
         (_, at_ns), *_ = self.arrived.rows()
-        self.trial.start_s = at_ns / 1e9 - begun
+        self.trial.start_s = at_ns / 1e9 - started_at
 
     def _warm_up(self) -> None:
         script = self.task.script
@@ -205,9 +205,9 @@ class Round:
     def _until(self, phase: str, done: Callable[[], bool], within_s: float, of_s: float = START_S) -> bool:
         """Wait until `done` holds, at most `within_s`. Return True if it holds. Raises RoundProblem if the driver
         ends."""
-        begun = time.monotonic()
+        started_at = time.monotonic()
         while True:
-            gone = time.monotonic() - begun
+            gone = time.monotonic() - started_at
             self.tell(phase, min(gone, of_s), of_s)
             if self.lag is None and (answer := self.feeding.answer()) is not None:
                 self.lag = answer
@@ -262,8 +262,8 @@ class Round:
         """Start the driver, with all of Java's compilers, some of which `bridge.spark.session` turns off otherwise."""
         folder = self.task.folder
         source = {"folder": folder, "counter": folder / RELEASED, "wake": folder / f"{FIFO}0"}
-        told = {
-            **self.task.told,
+        request = {
+            **self.task.request,
             "folder": str(folder),
             "source": {name: str(path) for name, path in source.items()},
             "arrivals": str(self.arrived.folder),
@@ -278,7 +278,7 @@ class Round:
             )
         assert self.process.stdin is not None
         with suppress(BrokenPipeError):  # the driver has ended already; the caller notices
-            self.process.stdin.write(json.dumps(told).encode() + b"\n")
+            self.process.stdin.write(json.dumps(request).encode() + b"\n")
             self.process.stdin.flush()
         return self.process
 

@@ -177,7 +177,7 @@ class ComparisonView(Bars):
 
         super().__init__(job)
         self._clock = clock
-        self._begun = clock()
+        self._started_at = clock()
         self._drawn = -LEAST_S
         self._screen = Screen(sys.stderr)
         self._coloured = terminal.colours()
@@ -226,7 +226,7 @@ class ComparisonView(Bars):
             return
         self._drawn = self._clock()
         columns, rows = self._screen.size()
-        frame, plain = _lines(self, self._drawn - self._begun, columns, rows, self._coloured)
+        frame, plain = _lines(self, self._drawn - self._started_at, columns, rows, self._coloured)
         try:
             self._screen.draw(frame, plain)
         except BlockingIOError:

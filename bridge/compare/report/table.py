@@ -254,15 +254,15 @@ def _table(
         yield cut(" " * first + "".join("  " + entry.title.rjust(entry.width) for entry in kept), columns)
     for title, entry in zip(titles, modes, strict=True):
         figures = "".join("  " + column.cell(entry).rjust(column.width) for column in kept)
-        told = beside(entry)
+        remark = beside(entry)
         if one_line:
             shown = figures if measured(entry) else " " * cell_len(figures)
-            yield f"{set_cell_size(title, first)}{shown}  {told}".rstrip()
+            yield f"{set_cell_size(title, first)}{shown}  {remark}".rstrip()
         else:
-            both = f"{title}  {told}".rstrip()
+            both = f"{title}  {remark}".rstrip()
             yield both if cell_len(both) <= columns else cut(title, columns)
-            if cell_len(both) > columns and told:
-                yield from _said(told, columns, INDENT)
+            if cell_len(both) > columns and remark:
+                yield from _said(remark, columns, INDENT)
             if measured(entry):
                 yield cut(" " * first + figures, columns)
         for remark in below(entry):

@@ -66,8 +66,8 @@ class RunWait:
 
     phase: str
     of_s: float
-    begun: float = field(default_factory=time.monotonic)
-    told: float = 0.0
+    started_at: float = field(default_factory=time.monotonic)
+    told_at: float = 0.0
 
 
 class OneRun:
@@ -82,9 +82,9 @@ class OneRun:
         (folder / PROBES).mkdir()
         (folder / ACKED).write_bytes(bytes(8 * script.count))
         feeder.make(folder, len(script.sources))
-        told = offer.told(script=str(script.folder), run=str(folder))
+        description = offer.description(script=str(script.folder), run=str(folder))
         with open(os.open(folder / "job.json", os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
-            json.dump(told, file)
+            json.dump(description, file)
         self._acked = acks(folder)
         self._all_acked = 0  # every message below this number is acked
         self._arrivals = Arrivals(folder)
@@ -101,7 +101,7 @@ class OneRun:
 
     def run(self) -> None:
         """Run the whole round. Raises Over."""
-        self._begun = time.monotonic()
+        self._started_at = time.monotonic()
         self._process = self._start()
         self._come_up()
         self._warm_up()
@@ -129,7 +129,7 @@ class OneRun:
         self._release(1, None, 0.0)
         if not self._wait(self._is_up, "starting", limit):
             raise Over(f"it was not up within {limit:g} s")
-        self.trial.start_s = time.monotonic() - self._begun
+        self.trial.start_s = time.monotonic() - self._started_at
 
     def _is_up(self) -> bool:
         if self._way.on_spark:
@@ -197,11 +197,11 @@ class OneRun:
         self._still = ((), time.monotonic())
         while not until():
             now = time.monotonic()
-            if now - waiting.begun > limit_s:
+            if now - waiting.started_at > limit_s:
                 return False
-            if now - waiting.told >= TELL_S:
-                waiting.told = now
-                self._tell(phase, min(now - waiting.begun, waiting.of_s), waiting.of_s)
+            if now - waiting.told_at >= TELL_S:
+                waiting.told_at = now
+                self._tell(phase, min(now - waiting.started_at, waiting.of_s), waiting.of_s)
                 if room := without_room(self._folder.parent):
                     raise Over(room)
             if self._kill_at is not None and self._is_half_way(now, self._kill_at):
@@ -227,9 +227,9 @@ class OneRun:
         """Return True if no more results of the released messages come: all are acked, or nothing has changed for a
         while."""
         if self._way.on_spark:
-            begun, committed = self._batches()
+            started, committed = self._batches()
             still_s = AFTER_KILL_S if self.trial.killed_ns else SPARK_STILL_S
-            return begun == committed > self._committed and self._is_still(still_s + self._way.interval_s)
+            return started == committed > self._committed and self._is_still(still_s + self._way.interval_s)
         if self._acked_below() >= self.trial.released:
             self._arrivals.look()
             return True

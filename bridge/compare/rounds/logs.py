@@ -47,16 +47,16 @@ def why_run_ended(mode: str, folder: Path, status: int) -> str:
     if not found:
         raised = telling(folder / "run.err", raised=True)
         return _with_log(f"{_ended(status)}{f': {raised}' if raised else ''}", mode, folder)
-    told = found[-1][1].split("\\n")[0]  # lines of a quoted text are escaped so
+    cause = found[-1][1].split("\\n")[0]  # lines of a quoted text are escaped so
     # the source of the message, which the row names already
-    told = told.removeprefix("WorkerError: ").removeprefix("spark: ")
-    beside = COMPANION.search(told)
+    cause = cause.removeprefix("WorkerError: ").removeprefix("spark: ")
+    beside = COMPANION.search(cause)
     for log in _companions(folder):
-        told = _by_its_cause(told, log)
+        cause = _by_its_cause(cause, log)
         if beside is not None and log.stem == beside[1] and (last := telling(log)):
-            told += f"; it said: {last}"
+            cause += f"; it said: {last}"
     code = CODE.search(said, found[-1].end())
-    return _with_log(told, mode, folder, f" ({code[1]})" if code else "")
+    return _with_log(cause, mode, folder, f" ({code[1]})" if code else "")
 
 
 def why_driver_ended(mode: str, folder: Path, status: int) -> str:
@@ -81,11 +81,11 @@ def telling(log: Path, *, raised: bool = False) -> str:
     lines = _last_life(log)
     if any(JAVA_GONE in line for line in lines) and (said := java_said(log)):
         return said
-    told = ""
+    cause = ""
     for found in filter(None, map(RAISED.fullmatch, lines)):
-        if not told or not found["cause"] or ": " in found["what"]:
-            told = found["what"]
-    return told or ("" if raised or not lines else lines[-1])
+        if not cause or not found["cause"] or ": " in found["what"]:
+            cause = found["what"]
+    return cause or ("" if raised or not lines else lines[-1])
 
 
 def keep(mode: str, folder: Path, logs: Sequence[Path]) -> Path | None:
@@ -148,8 +148,8 @@ def _with_log(text: str, mode: str, folder: Path, code: str = "") -> str:
     copied = "|".join(re.escape(str(path)) for path in logs)
     changed = re.sub(rf"(?:{copied})(?![\w/-]|\.\w)", lambda _: str(kept), text)  # and no longer path
     cut = changed.find(str(kept), max(0, SAID_MAX - len(str(kept)) + 1))  # at or after the middle of the path
-    told = changed[: min(cut, SAID_MAX) if cut >= 0 else SAID_MAX].rstrip()
-    return f"{told}{code}" if str(kept) in told else f"{f'{told}{code}'.rstrip('.')}; its log: {kept}"
+    text = changed[: min(cut, SAID_MAX) if cut >= 0 else SAID_MAX].rstrip()
+    return f"{text}{code}" if str(kept) in text else f"{f'{text}{code}'.rstrip('.')}; its log: {kept}"
 
 
 def _last_life(log: Path) -> list[str]:

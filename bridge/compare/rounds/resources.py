@@ -39,9 +39,9 @@ class Usage:
         """
         self.look()
         self.close()
-        begun = self._looks[0][1]
+        first_at = self._looks[0][1]
         until = next((used for when, used in self._looks if at is not None and when >= at), self._looks[-1][1])
-        return until - begun, sum(map(_memory, self._tree())) / MB
+        return until - first_at, sum(map(_memory, self._tree())) / MB
 
     def close(self) -> None:
         """Stop watching. May be called twice."""

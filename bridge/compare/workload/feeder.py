@@ -65,7 +65,7 @@ class Feeder:
             self._to(until)
             return []
         spin_s = SPIN_S if rate * SPIN_S < SPIN_CORES_MAX else 0.0
-        late, number = array("d"), first
+        delays_s, number = array("d"), first
         while number < until:
             due = start + (number - first) / rate
             while (ahead := due - time.monotonic()) > 0:
@@ -74,10 +74,10 @@ class Feeder:
             now = time.monotonic()
             until_now = min(until, max(number + 1, first + int((now - start) * rate) + 1))
             self._to(until_now)
-            if len(late) < LATE_MAX:
-                late.extend(now - start - (message - first) / rate for message in range(number, until_now))
+            if len(delays_s) < LATE_MAX:
+                delays_s.extend(now - start - (message - first) / rate for message in range(number, until_now))
             number = until_now
-        return sorted(late)
+        return sorted(delays_s)
 
     def end(self) -> None:
         """Mark the end: no more messages come."""
@@ -94,14 +94,14 @@ class Feeder:
                 os.write(fifo, b"\n")
 
 
-def lags(late: Sequence[float]) -> dict[str, float]:
+def lags(delays_s: Sequence[float]) -> dict[str, float]:
     """Return p50, p99 and max of sorted lags, in milliseconds; empty for no lags."""
-    if not late:
+    if not delays_s:
         return {}
     return {
-        "p50": percentile(late, 50) * 1000,
-        "p99": percentile(late, 99) * 1000,
-        "max": late[-1] * 1000,
+        "p50": percentile(delays_s, 50) * 1000,
+        "p99": percentile(delays_s, 99) * 1000,
+        "max": delays_s[-1] * 1000,
     }
 
 
@@ -205,12 +205,12 @@ def main() -> None:
     print("{}", flush=True)
     for line in sys.stdin:
         command = json.loads(line)
-        late: list[float] = []
+        delays_s: list[float] = []
         if command.get("end"):
             feeder.end()
         else:
-            late = feeder.release(command["until"], command["rate"], command["start"])
-        print(json.dumps(lags(late)), flush=True)
+            delays_s = feeder.release(command["until"], command["rate"], command["start"])
+        print(json.dumps(lags(delays_s)), flush=True)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ class Offer:
     guarantee: str
     notes: tuple[str, ...] = ()
 
-    def told(self, **beside: Any) -> dict[str, Any]:
+    def description(self, **beside: Any) -> dict[str, Any]:
         """Return the description for other processes, which load the topology again."""
         file = str(self.target.file) if self.target.file else None
         where = {"where": self.target.where, "attribute": self.target.attribute, "file": file, "values": self.values}
@@ -116,7 +116,7 @@ def read(job: ComparisonJob, offer: Offer, folder: Path, mark: str) -> Script:
     """
     count, warm, warm_rate = counts_of(job)
     try:
-        said = _read(offer.told(folder=str(folder), wanted=min(count, HELD_MAX), first_s=FIRST_S), folder, mark)
+        said = _read(offer.description(folder=str(folder), wanted=min(count, HELD_MAX), first_s=FIRST_S), folder, mark)
     except OSError as error:
         raise can_not_begin(unmade(error)) from error
     if "unmade" in said:
@@ -137,12 +137,12 @@ def _unread(why: str, code: str = "", next: str = "") -> ConfigurationError:
     return ConfigurationError(why, code=CODES.get(code, NO_COMPARISON_MESSAGES), next=next)
 
 
-def _read(told: dict[str, Any], folder: Path, mark: str) -> dict[str, Any]:
+def _read(description: dict[str, Any], folder: Path, mark: str) -> dict[str, Any]:
     """Return the reader's result. Raises OSError, and ConfigurationError if it gives none."""
     folder.mkdir(exist_ok=True)
     request = folder / "request.json"
     with open(os.open(request, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
-        json.dump(told, file)  # a file and no argument: values may be secrets
+        json.dump(description, file)  # a file and no argument: values may be secrets
     command = [sys.executable, "-P", "-m", "bridge.compare.workload.read_sources", str(request)]
     process = started(command, environment(mark), folder / "reading")
     try:

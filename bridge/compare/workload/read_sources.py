@@ -113,7 +113,7 @@ class SpoutError(Exception):
 async def read(topology: Graph, writer: ScriptWriter, seen: ReadProgress, folder: Path) -> str:
     """Read all tasks of the spouts; return why it has ended, "" if they have. Raises SpoutError and NoRoom."""
     loop = asyncio.get_running_loop()
-    seen.last_at = begun = loop.time()
+    seen.last_at = started_at = loop.time()
     tasks = [
         SourceReader(number, entry, _task(topology.name, entry, index, folder, loop))
         for number, entry in enumerate(entry for entry in topology.components if entry.kind == "spout")
@@ -131,7 +131,7 @@ async def read(topology: Graph, writer: ScriptWriter, seen: ReadProgress, folder
             quiet = loop.time() - seen.last_at
             if quiet > (QUIET_S if writer.held else seen.first_s):
                 seen.why = "quiet"
-            elif loop.time() - begun > ALL_S:
+            elif loop.time() - started_at > ALL_S:
                 seen.why = "slow"
     finally:
         for pending in reading:
@@ -144,15 +144,20 @@ async def read(topology: Graph, writer: ScriptWriter, seen: ReadProgress, folder
 
 def main() -> int:
     """Read the spouts of FILE; the exit status is 0 if `script.json` has the result."""
-    told: dict[str, Any] = json.loads(Path(sys.argv[1]).read_bytes())
-    folder = Path(told["folder"])
+    description: dict[str, Any] = json.loads(Path(sys.argv[1]).read_bytes())
+    folder = Path(description["folder"])
     end_with(folder.parent)
     said: dict[str, Any]
     try:
-        topology = load(LoadTarget(told["where"], told["attribute"], _path(told["file"])), told["values"])
+        topology = load(
+            LoadTarget(description["where"], description["attribute"], _path(description["file"])),
+            description["values"],
+        )
         writer = ScriptWriter(folder)
         with tempfile.TemporaryDirectory(dir=folder) as files:
-            why = asyncio.run(read(topology, writer, ReadProgress(told["wanted"], told["first_s"]), Path(files)))
+            why = asyncio.run(
+                read(topology, writer, ReadProgress(description["wanted"], description["first_s"]), Path(files))
+            )
         writer.close()
         said = {"held": writer.held, "why": why}
     except KedgeError as error:

@@ -153,8 +153,8 @@ class Script:
 
 def kept(folder: Path) -> dict[str, Any]:
     """Return the content of `script.json`."""
-    told: dict[str, Any] = json.loads((folder / SCRIPT).read_bytes())
-    return told
+    content: dict[str, Any] = json.loads((folder / SCRIPT).read_bytes())
+    return content
 
 
 def _mapped(path: Path) -> mmap.mmap:

@@ -153,11 +153,11 @@ def topology(job: str) -> Graph:
     The file has `where`, `attribute`, `file`, `values` of the user's topology; `script` and `run`, its folders;
     `sources` by name. This process ends with the comparison. Raises the exceptions of loading.
     """
-    told: Mapping[str, Any] = json.loads(Path(job).read_bytes())
-    end_with(Path(told["run"]).parent)
-    file = Path(told["file"]) if told["file"] else None
-    made = load(LoadTarget(told["where"], told["attribute"], file), told["values"])
-    return replaced(made, told["script"], told["run"])
+    description: Mapping[str, Any] = json.loads(Path(job).read_bytes())
+    end_with(Path(description["run"]).parent)
+    file = Path(description["file"]) if description["file"] else None
+    made = load(LoadTarget(description["where"], description["attribute"], file), description["values"])
+    return replaced(made, description["script"], description["run"])
 
 
 def replaced(made: Graph, script: str, run: str) -> Graph:

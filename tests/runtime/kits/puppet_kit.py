@@ -86,7 +86,7 @@ class Stage:
         self.ends: list[tuple[int, WorkerState]] = []
         self.told: list[str] = []
         self.answered: Callable[[WorkerHandle, Word], None] = unexpected
-        self.fleet = Fleet(self.plan, began=self._began, environment=os.environ, watcher=self, told=self.told.append)
+        self.fleet = Fleet(self.plan, began=self._began, environment=os.environ, watcher=self, report=self.told.append)
 
     def _began(self, worker: int) -> Begin:
         lives = self.does.get(worker, [{}])

@@ -41,7 +41,7 @@ def left(path: Path, *marks: Mark, drained: bool = True) -> bool:
 
 def told(path: Path, terms: Terms = CARRY_ON) -> list[str]:
     with opened(path, declared(), terms) as (_, begun):
-        return [*begun.told]
+        return [*begun.notices]
 
 
 def test_where_a_run_resumes_is_an_id_as_it_is_and_not_a_quantity(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_of_tasks_that_share_a_partition_the_furthest_back_is_told(tmp_path: Pat
         store.commit(Changes(marks=marks, begun=[Begun("lines", task, 2) for task in range(2)]))
         store.close()
     with opened(tmp_path, declared(2), CARRY_ON) as (_, begun):
-        assert [text.partition(";")[0] for text in begun.told] == ["resuming at 'lines' 41"]
+        assert [text.partition(";")[0] for text in begun.notices] == ["resuming at 'lines' 41"]
 
 
 def test_of_many_partitions_only_some_are_told(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from topology.runtime.dead_letters.letter import (
     message_of_letter,
     news_of,
     same_death,
-    told,
+    with_failure,
 )
 from topology.runtime.failures import Failure, Reason
 from topology.storage.dead_questions import DeadAnswer, DeadAsk
@@ -82,7 +82,9 @@ def test_a_letter_can_be_made_of_whatever_has_failed() -> None:
 
 def test_the_news_of_one_death_keep_their_identity_and_another_death_is_other_news() -> None:
     first = letter()
-    again = told(first, Failure(Reason.RAISED, "bolt"), attempts=6, deaths=0, died_at=DIED + timedelta(seconds=1))
+    again = with_failure(
+        first, Failure(Reason.RAISED, "bolt"), attempts=6, deaths=0, died_at=DIED + timedelta(seconds=1)
+    )
     assert news_of(first, kept=True) == news_of(unpacked(packed_letter(first)), kept=True)
     assert news_of(first, kept=True)[1] == news_of(again, kept=True)[1] == first.origin
     assert news_of(first, kept=True)[2] != news_of(again, kept=True)[2] != again.identity

@@ -79,7 +79,7 @@ def new(
             f"{directory} can't be made: {error.strerror or error}", code=PROJECT_DIR_NOT_WRITABLE
         ) from error
     terminal.put(printable(f"{called}: a topology to start from, in {directory}"))
-    terminal.put("\n".join(_told(folder)))
+    terminal.put("\n".join(_next_steps(folder)))
 
 
 def _name(folder: Path, given: str | None) -> str:
@@ -167,7 +167,7 @@ def _write(folder: Path, texts: Mapping[str, str]) -> None:
         raise
 
 
-def _told(folder: Path) -> Iterator[str]:
+def _next_steps(folder: Path) -> Iterator[str]:
     """Yield the files that were made, and the next three commands, as the user can type them here."""
     width = max(map(len, FILES))
     yield from (f"  {name:<{width}}  {what}" for name, what in FILES.items())

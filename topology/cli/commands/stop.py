@@ -76,9 +76,9 @@ def stop(
 
 def told_as_1(error: KedgeError, *, debug: bool) -> int:
     """Print the error of a valid command that could not be done. Return exit status 1."""
-    from topology.cli.errors import told
+    from topology.cli.errors import print_error
 
-    told(error, debug=debug)
+    print_error(error, debug=debug)
     return 1
 
 
@@ -102,7 +102,7 @@ def _stopped(line: "RunConnection", directory: Path, how: "How") -> int:
 
     with line:
         line.ask(Stop(how))
-        accounts, begun = 0, line.clock()
+        accounts, started_at = 0, line.clock()
         try:
             for number in ENDING:
                 signal.signal(number, _interrupt)
@@ -117,7 +117,7 @@ def _stopped(line: "RunConnection", directory: Path, how: "How") -> int:
                     why = answer.text if isinstance(answer, Trouble) else repr(answer)
                     raise WorkerError(f"the run has answered: {printable(why)[:200]}", code=STOP_REFUSED)
                 accounts += 1
-                if accounts > ACCOUNTS_FREE + ACCOUNTS_PER_S * (line.clock() - begun):
+                if accounts > ACCOUNTS_FREE + ACCOUNTS_PER_S * (line.clock() - started_at):
                     raise run_client.no_run("it reports its end repeatedly, and does not end")
                 if accounts % (TOLD_EACH if accounts <= A_MINUTE else TOLD_LATER) == 0:
                     terminal.say(f"{name}: {printable(answer.text)}")

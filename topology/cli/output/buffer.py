@@ -78,10 +78,10 @@ class OutputBuffer:
             with self._changed:
                 self._bytes -= len(self._waiting.popleft())
                 if self._left_out and self._bytes < PENDING_BYTES_MAX // 2:
-                    told = self._left_out_line(self._left_out)
+                    notice = self._left_out_line(self._left_out)
                     self._left_out = 0
-                    self._waiting.append(told)
-                    self._bytes += len(told)
+                    self._waiting.append(notice)
+                    self._bytes += len(notice)
                 self._changed.notify_all()
 
     def _give_up(self) -> None:

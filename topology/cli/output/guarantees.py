@@ -22,7 +22,7 @@ def lines(promises: Sequence[Promise]) -> Iterator[str]:
 
 def as_json(topology: str, promises: Sequence[Promise]) -> str:
     """Return the promises as JSON, in one line and in ASCII."""
-    told = {
+    document = {
         "topology": topology,
         "sinks": [
             {
@@ -42,7 +42,7 @@ def as_json(topology: str, promises: Sequence[Promise]) -> str:
             for promise in promises
         ],
     }
-    return json.dumps(told, ensure_ascii=True)
+    return json.dumps(document, ensure_ascii=True)
 
 
 def _said(weakness: Weakness) -> str:

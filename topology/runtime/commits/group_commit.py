@@ -295,9 +295,9 @@ class GroupCommit:
         return not self._store_room.why_full and self.store.is_short and self._loop.time() >= self._inline_again_at
 
     def _write(self, store: Store, changes: Changes) -> None:
-        begun, self._is_behind = self._loop.time(), self._syncs
+        started_at, self._is_behind = self._loop.time(), self._syncs
         store.commit(changes)
-        if self._loop.time() - begun > INLINE_SLOW_S:
+        if self._loop.time() - started_at > INLINE_SLOW_S:
             self._inline_again_at = self._loop.time() + INLINE_RETRY_S
 
     def _write_inline(self) -> None:

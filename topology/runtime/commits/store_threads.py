@@ -68,8 +68,8 @@ class StoreThreads:
 
     async def close(self, function: Callable[[], None]) -> None:
         """Wait for what the threads do, call the function in one, and give the threads back."""
-        if begun := {future for future in (self.writing, self.syncing) if future is not None}:
-            await asyncio.wait(begun)
+        if started := {future for future in (self.writing, self.syncing) if future is not None}:
+            await asyncio.wait(started)
         await self.write(function)
         if self._executor is not None:
             self._executor.shutdown(wait=False)

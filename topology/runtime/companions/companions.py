@@ -32,7 +32,7 @@ logger = logging.getLogger("kedge")
 class Companions:
     """All companions. Make it in a running loop, call `begin`, and always `close` at the end.
 
-    `folder` makes the run's folder for files. `told` gets lines for people. `failed` and `over` are set if the run
+    `folder` makes the run's folder for files. `report` gets lines for people. `failed` and `over` are set if the run
     can't continue.
     """
 
@@ -42,12 +42,12 @@ class Companions:
         folder: Callable[[], Path],
         *,
         max_restarts: int,
-        told: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         self.failed: KedgeError | None = None
         self.over = asyncio.Event()
         self._folder = folder
-        self._told = told
+        self._report = report
         self._all = [_Watched(companion, self, max_restarts) for companion in companions]
 
     def begin(self) -> None:
@@ -91,7 +91,7 @@ class Companions:
 
     def tell(self, name: str, text: str) -> None:
         """Show a line about a companion, or from it, to people."""
-        self._told(f"{name}: {escaped(text[:LINE_MAX])}")
+        self._report(f"{name}: {escaped(text[:LINE_MAX])}")
 
     def launched(
         self, companion: Companion, said: Callable[[str], None], ended: Callable[[], None]
@@ -134,10 +134,10 @@ class _Watched:
             self._all.fail(WorkerError(text, code=COMPANION_LAUNCH_RAISED))
             return
         self._begun_at = self._loop.time()
-        self._timer = self._loop.call_later(self._companion.starting_s, self._late)
+        self._timer = self._loop.call_later(self._companion.starting_s, self._report_slow_start)
         self._all.tell(self.name, f"it starts (pid {self.process.pid})")
 
-    def _late(self) -> None:
+    def _report_slow_start(self) -> None:
         if self.process is not None:
             text = f"it did not report within {self._companion.starting_s:g} s that it is ready; still waiting"
             self._all.tell(self.name, f"{text}; what it writes to stderr is in {self.process.log}")

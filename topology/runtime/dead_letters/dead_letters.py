@@ -15,7 +15,7 @@ from topology.runtime.commits.group_commit import GroupCommit
 from topology.runtime.current_task import entered
 from topology.runtime.dead_letters.bury import Burial, LetterStore
 from topology.runtime.dead_letters.deliveries import DeliveryHost, LetterRoute
-from topology.runtime.dead_letters.letter import letter_of, told
+from topology.runtime.dead_letters.letter import letter_of, with_failure
 from topology.runtime.dead_letters.queries import Answering
 from topology.runtime.dead_letters.replay import LetterReplay, Revival
 from topology.runtime.dead_letters.subscribers import LetterSubscribers
@@ -54,11 +54,13 @@ class DeadLetters:
         # First roots of letters' trees. While there are any, a tree may belong to a spout or to a letter.
         self.under_way = set[int]()
         alone = asyncio.Lock()
-        self._serving = LetterSubscribers(home, self.letter_store, random, self.under_way, alone, routes=self.routes)
-        self._reviving = LetterReplay(
+        self._subscribers = LetterSubscribers(
+            home, self.letter_store, random, self.under_way, alone, routes=self.routes
+        )
+        self._replay = LetterReplay(
             home, self.letter_store, random, self.under_way, alone, spout_of=self._spout_of, dead_again=self._dead_again
         )
-        self._answering = Answering(self.letter_store, home.group_commit, self._reviving)
+        self._answering = Answering(self.letter_store, home.group_commit, self._replay)
         home.group_commit.add(self.letter_store)
 
     def begin(self) -> None:
@@ -74,27 +76,27 @@ class DeadLetters:
             spout_task.wake()
 
     def _served_later(self, name: str) -> None:
-        self._serving.add(name)
+        self._subscribers.add(name)
 
     def works(self) -> Iterator[tuple[str, Callable[[], Awaitable[None]]]]:
         """Yield the name and the coroutine function of each task to run."""
         if self.routes or self.letter_store.keeps:
-            yield "dead letters that are read", self._serving.run
+            yield "dead letters that are read", self._subscribers.run
             yield "the end of the sources, for dead letters", self._ends
         if self.letter_store.keeps:
-            yield "dead letters that are replayed", self._reviving.run
+            yield "dead letters that are replayed", self._replay.run
             self._resume()
 
     async def _ends(self) -> None:
         await self._home.sources_ended.wait()
-        self._serving.ends()
-        self._reviving.ends()
+        self._subscribers.ends()
+        self._replay.ends()
 
     def _resume(self) -> None:
         """Resume what was in flight when this worker ended last. If it has died several times since its last clean end,
         take one letter at a time, because a letter may be the cause."""
         loaded = self._home.group_commit.loaded
-        for deliveries, names in ((self._serving, loaded.unserved), (self._reviving, loaded.replaying)):
+        for deliveries, names in ((self._subscribers, loaded.unserved), (self._replay, loaded.replaying)):
             deliveries.careful = loaded.deaths >= DEATHS_MAX
             for name in names:
                 deliveries.add(name)
@@ -126,7 +128,7 @@ class DeadLetters:
         """Bury a message again that was replayed by hand and has failed as often as it may."""
         letter = self.letter_store.current(tree.letter.name) or tree.letter
         attempts, now = tree.own + tree.others, self._home.clock.utc()
-        letter = told(letter, failure, attempts=attempts, deaths=0, died_at=now)
+        letter = with_failure(letter, failure, attempts=attempts, deaths=0, died_at=now)
         over = partial(self._over_again, tree, failure)
         self.letter_store.bury(Burial(letter, tree, tree.numbers, over), read=letter.component in self.routes)
 
@@ -158,47 +160,47 @@ class DeadLetters:
     @property
     def pending(self) -> int:
         """Return the number of deliveries that the end of the run waits for, in addition to messages."""
-        return self._serving.open + self._reviving.open - self._reviving.begun
+        return self._subscribers.open + self._replay.open - self._replay.begun
 
     @property
     def later(self) -> int:
         """Return the number of those deliveries and dead messages that are in no ledger."""
-        return self._serving.waiting + self._reviving.waiting + self.letter_store.waiting
+        return self._subscribers.waiting + self._replay.waiting + self.letter_store.waiting
 
     @property
     def emitted(self) -> int:
         """Return a number that grows with everything that happens here."""
-        return self._serving.emitted + self._reviving.emitted
+        return self._subscribers.emitted + self._replay.emitted
 
     def unfinished(self) -> set[int]:
         """Return the numbers of messages of which nothing may be forgotten yet (E1, D17)."""
-        trees = (*self._serving.later(), *self._reviving.later())
+        trees = (*self._subscribers.later(), *self._replay.later())
         return self.letter_store.unfinished().union(*map(_numbers, trees))
 
     def under_way_numbers(self) -> set[int]:
         """Return the numbers of messages that are in no ledger: dead and not buried yet, or waiting for another attempt
         at the delivery of a letter."""
-        trees = (*self._serving.later(), *self._reviving.later(), *self.letter_store.trees())
+        trees = (*self._subscribers.later(), *self._replay.later(), *self.letter_store.trees())
         return set().union(*map(_numbers, trees))
 
     def hold(self) -> None:
         """Serve or replay no letter until `release`, because a message must be alone (E7)."""
-        self._serving.hold()
-        self._reviving.hold()
+        self._subscribers.hold()
+        self._replay.hold()
 
     def release(self) -> None:
-        self._serving.release()
-        self._reviving.release()
+        self._subscribers.release()
+        self._replay.release()
 
     def drain(self) -> None:
         """Try at once what waits for another attempt, and begin nothing else that was requested."""
-        self._serving.drain()
-        self._reviving.drain()
+        self._subscribers.drain()
+        self._replay.drain()
 
     def close(self) -> None:
         """Begin nothing any more."""
-        self._serving.close()
-        self._reviving.close()
+        self._subscribers.close()
+        self._replay.close()
 
 
 def _numbers(tree: Pending) -> frozenset[int]:

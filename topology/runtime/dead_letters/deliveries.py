@@ -173,7 +173,7 @@ class Deliveries:
                     self.letter_store.take(letter)
                 self._open.difference_update({*names}.difference(letter.name for letter in letters))
                 for letter in letters:
-                    await self._begun(letter.name)
+                    await self._begin(letter.name)
 
     def _room(self) -> int:
         return (1 if self.careful else UNDER_WAY_MAX) - len(self._under_way)
@@ -194,7 +194,7 @@ class Deliveries:
             await self.letter_store.durable()
         return self.letter_store.current(name)
 
-    async def _begun(self, name: str) -> None:
+    async def _begin(self, name: str) -> None:
         """Begin the delivery of a letter that was taken, once there is room for its tuples."""
         letter = await self._charged(name)
         tree = self.delivery(letter) if letter is not None else None

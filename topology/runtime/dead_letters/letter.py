@@ -50,7 +50,7 @@ def letter_of(
     except RecordError:
         record = b""
     kept = type(message.id) in (int, str, bytes)
-    return told(
+    return with_failure(
         Letter(
             name="",
             component=component,
@@ -80,7 +80,7 @@ def letter_of(
     )
 
 
-def told(letter: Letter, failure: Failure, *, attempts: int, deaths: int, died_at: datetime) -> Letter:
+def with_failure(letter: Letter, failure: Failure, *, attempts: int, deaths: int, died_at: datetime) -> Letter:
     """Return the letter after this failure: the last failure of a message, or of its replay by hand."""
     return altered(
         letter,

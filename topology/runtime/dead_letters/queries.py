@@ -30,7 +30,7 @@ class Answering:
     def __init__(self, letter_store: LetterStore, group_commit: GroupCommit, letter_replay: LetterReplay) -> None:
         self._burying = letter_store
         self._keeper = group_commit
-        self._reviving = letter_replay
+        self._letter_replay = letter_replay
 
     async def answer(self, ask: DeadAsk) -> DeadAnswer:
         """Do what is asked. Names that are not here are skipped. An error while reading becomes the answer's
@@ -86,7 +86,7 @@ class Answering:
         answer."""
         if not durable.cancelled():
             for name in names:
-                self._reviving.add(name)
+                self._letter_replay.add(name)
 
     def _drop(self, letter: Letter) -> str:
         """Drop a letter. Return the reason if it can't be dropped, else an empty text."""
@@ -97,7 +97,7 @@ class Answering:
 
     def _replay(self, letter: Letter) -> str:
         if not letter.replaying:
-            if problem := self._reviving.problem(letter):
+            if problem := self._letter_replay.problem(letter):
                 return problem
             self._burying.change(altered(letter, replaying=True))
         return ""

@@ -142,7 +142,9 @@ class EmbeddedRun(RunLifecycle):
                 closing.callback(self._folder.close)
             summaries: dict[str, list[str]] = {}
             most = self.topology.config.max_restarts
-            self._companions = Companions(self._declared_companions, self._folder, max_restarts=most, told=self._report)
+            self._companions = Companions(
+                self._declared_companions, self._folder, max_restarts=most, report=self._report
+            )
             try:
                 self._build(state)
                 self._companions.begin()

@@ -37,8 +37,8 @@ class Watchdog:
     Both are called by the thread. Signals are seen where this is the main thread, which alone gets them.
     """
 
-    def __init__(self, *, told: Callable[[str], None], ends: Callable[[str], None]) -> None:
-        self._told = told
+    def __init__(self, *, report: Callable[[str], None], ends: Callable[[str], None]) -> None:
+        self._report = report
         self._ends = ends
         self._loop = asyncio.get_running_loop()
         self._thread_id = threading.get_ident()
@@ -113,7 +113,7 @@ class Watchdog:
         if blocked_s > ANSWER_S and self._signals and not self._answered:
             self._answered = True
             free = "the run drains once that returns; once more ends the process now, with what is in flight unfinished"
-            self._told(f"the event loop is blocked{self._where()}: {free}")
+            self._report(f"the event loop is blocked{self._where()}: {free}")
         if blocked_s <= BLOCKED_S:
             self._blocked_told = None
         elif self._blocked_told is None or now - self._blocked_told >= AGAIN_S:
@@ -134,7 +134,9 @@ def end_at_once(why: str) -> None:
 
 
 @contextlib.contextmanager
-def watched(told: Callable[[str], None] = logger.warning, ends: Callable[[str], None] = end_at_once) -> Iterator[None]:
+def watched(
+    report: Callable[[str], None] = logger.warning, ends: Callable[[str], None] = end_at_once
+) -> Iterator[None]:
     """The loop that runs is watched meanwhile."""
-    with Watchdog(told=told, ends=ends):
+    with Watchdog(report=report, ends=ends):
         yield

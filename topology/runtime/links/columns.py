@@ -230,8 +230,8 @@ def fails_of(failed: Failed) -> list[Fails]:
     for _, alike in groupby(failed, key=lambda pair: id(pair[1])):
         some = list(alike)
         failure = some[0][1]
-        component, text = _told(failure.component)[:TEXT_MAX], _told(failure.text)[:TEXT_MAX]
-        trace = _told(failure.traceback())[-TRACE_MAX:]
+        component, text = _encodable(failure.component)[:TEXT_MAX], _encodable(failure.text)[:TEXT_MAX]
+        trace = _encodable(failure.traceback())[-TRACE_MAX:]
         found += [Fails(roots, failure.reason, component, text, trace) for roots in columns(root for root, _ in some)]
     return found
 
@@ -245,6 +245,6 @@ def failed_of(fails: list[Fails]) -> Failed:
     return found
 
 
-def _told(text: str) -> str:
+def _encodable(text: str) -> str:
     """Return a text that has a byte form: a lone surrogate, which UTF-8 can't carry, becomes its escape."""
     return text.encode(errors="backslashreplace").decode()

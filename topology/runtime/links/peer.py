@@ -54,7 +54,7 @@ class RemoteQueue:
         if self.full:
             await self.waiting_room.future()
 
-    def told(self, depth: int) -> None:
+    def set_depth(self, depth: int) -> None:
         """Takes note of what the peer says of its queue."""
         self.depth = depth
         self.let_in()

@@ -330,7 +330,7 @@ class Peers:
         for address, depth in content.depths.items():
             queue = peer.queues.get(address)
             if queue is not None:
-                queue.told(depth)
+                queue.set_depth(depth)
         if fed:
             drive(fed)
             self.tell_full()

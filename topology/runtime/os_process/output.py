@@ -12,24 +12,24 @@ _READ_BYTES: Final = 64 * 1024
 
 @dataclass(frozen=True)
 class Output:
-    """The target for lines of workers: `told` gets the worker, the stream and each line of `streams`. Other streams are
-    inherited."""
+    """The target for lines of workers: `on_line` gets the worker, the stream and each line of `streams`. Other streams
+    are inherited."""
 
-    told: Callable[[int, str, str], None]
+    on_line: Callable[[int, str, str], None]
     streams: Collection[str] = ("stdout", "stderr")
 
 
 class OutputLines:
-    """Read a pipe on the loop and call `told` with each line, without its end.
+    """Read a pipe on the loop and call `on_line` with each line, without its end.
 
     A process that writes more than is read waits, as for a slow terminal. `ended` is set at the pipe's end, or some
     time after `end_soon`.
     """
 
-    def __init__(self, pipe: IO[bytes], told: Callable[[str], None]) -> None:
+    def __init__(self, pipe: IO[bytes], on_line: Callable[[str], None]) -> None:
         self.ended = asyncio.Event()
         self._pipe = pipe
-        self._told = told
+        self._on_line = on_line
         self._rest = bytearray()
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -62,7 +62,7 @@ class OutputLines:
             self._tell(line)
 
     def _tell(self, line: bytearray) -> None:
-        self._told(line.decode("utf-8", "backslashreplace"))
+        self._on_line(line.decode("utf-8", "backslashreplace"))
 
     def _end(self) -> None:
         if self._timer is not None:

@@ -124,7 +124,7 @@ class WorkerProcess:
         if begin is None:
             os._exit(GONE)
         self._begin = begin
-        self.lent = SupervisorNotes(begin, self.pulse.say)
+        self.notes = SupervisorNotes(begin, self.pulse.say)
         try:
             check_threads(OF_A_WORKER)
             self.pulse.start()
@@ -145,7 +145,7 @@ class WorkerProcess:
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._callback_raised)
         try:
-            self._life = life = WorkerLoop(begin, planned, self.pulse, self.lent, self.die)
+            self._life = life = WorkerLoop(begin, planned, self.pulse, self.notes, self.die)
         except BaseException as error:
             return self._cannot_start(error)
         problem: BaseException | None = None
@@ -188,7 +188,7 @@ class WorkerProcess:
         os._exit(NO_START)
 
     def _answered(self, order: Noted | Incarnations) -> None:
-        self.lent.answered(order)
+        self.notes.answered(order)
 
     def _supervisor_gone(self, why: str) -> None:
         """Close what can be closed, and end the process, whatever the loop does. The reader's thread calls this.

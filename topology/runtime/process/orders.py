@@ -91,7 +91,7 @@ class WorkerLoop:
         begin: Begin,
         plan: Plan,
         pulse: Heartbeat,
-        lent: SupervisorNotes,
+        notes: SupervisorNotes,
         die: Callable[[BaseException], NoReturn],
     ):
         self.closed = threading.Event()
@@ -120,7 +120,7 @@ class WorkerLoop:
                 plan,
                 worker=begin.worker,
                 incarnation=begin.incarnations[0],
-                context=_context_of(begin, plan, lent, self.loop),
+                context=_context_of(begin, plan, notes, self.loop),
                 store=store,
                 random=random,
                 reporter=Reporter(),
@@ -299,13 +299,13 @@ def _address_of(begin: Begin, random: Random) -> str:
     return run_dir.socket_path(begin.directory, begin.worker, begin.incarnations[0], random)
 
 
-def _context_of(begin: Begin, plan: Plan, lent: SupervisorNotes, loop: asyncio.AbstractEventLoop) -> RunContext:
+def _context_of(begin: Begin, plan: Plan, notes: SupervisorNotes, loop: asyncio.AbstractEventLoop) -> RunContext:
     return RunContext(
         topology_id=begin.topology_id or plan.topology,
         key=begin.key,
-        renew=lent.renew,
+        renew=notes.renew,
         clock=LoopClock(loop),
-        notes=lent,
+        notes=notes,
         folder=ComponentFolder(Path(begin.folder)) if begin.folder else no_folder,
     )
 

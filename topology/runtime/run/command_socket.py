@@ -149,15 +149,15 @@ class Commanded(Protocol):
 
 
 class CommandSocket:
-    """The run's end of the socket. `listening` while the state directory is locked; `over` once it is released. `told`
-    gets a line when a command stops the run.
+    """The run's end of the socket. `listening` while the state directory is locked; `over` once it is released.
+    `report` gets a line when a command stops the run.
 
     An error of a client affects only that client: nothing here raises because of it.
     """
 
-    def __init__(self, run: Commanded, *, told: Callable[[str], None] = logger.info) -> None:
+    def __init__(self, run: Commanded, *, report: Callable[[str], None] = logger.info) -> None:
         self._run = run
-        self._told = told
+        self._report = report
         self._loop = asyncio.get_running_loop()
         self._end: asyncio.Future[Ended] = self._loop.create_future()
         self._clients: set[asyncio.Task[None]] = set()
@@ -260,7 +260,7 @@ class CommandSocket:
 
     async def _stop(self, how: How, writer: asyncio.StreamWriter) -> None:
         """Stop the run, even if the client does not wait for the result."""
-        self._told(TOLD[how])
+        self._report(TOLD[how])
         if how == "now":
             self._run.abort()
         else:

@@ -137,7 +137,7 @@ class RunLifecycle:
         state, beginning = closing.enter_context(self._opens(path, self._plan, self._takeover.terms))
         if self._takeover.while_locked is not None:
             closing.enter_context(self._takeover.while_locked(path))
-        for text in beginning.told:
+        for text in beginning.notices:
             self._takeover.report(text)
         return state, beginning
 

@@ -15,7 +15,7 @@ class Endable(Protocol):
 
 
 @contextlib.contextmanager
-def handled_signals(run: Endable, told: Callable[[str], None] = lambda text: None) -> Iterator[None]:
+def handled_signals(run: Endable, report: Callable[[str], None] = lambda text: None) -> Iterator[None]:
     """Drain the run on SIGINT and SIGTERM, and end it at once on a second one. Works only in the main thread, where
     signals arrive. Afterwards the former handlers are back."""
     loop = asyncio.get_running_loop()
@@ -26,10 +26,10 @@ def handled_signals(run: Endable, told: Callable[[str], None] = lambda text: Non
         count += 1
         name = signal.Signals(number).name
         if count == 1:
-            told(f"{name}: draining; once more ends it now")
+            report(f"{name}: draining; once more ends it now")
             run.drain()
         else:
-            told(f"{name} again: ending now")
+            report(f"{name} again: ending now")
             run.abort()
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -58,11 +58,11 @@ CARRY_ON: Final = Terms()
 
 @dataclass(frozen=True)
 class Beginning:
-    """The beginning of a run. `told` has a sentence for each fact that people should know about it."""
+    """The beginning of a run. `notices` has a sentence for each fact that people should know about it."""
 
     topology_id: str  # the beginning of identities
     stores: Mapping[int, Path]  # worker → its store, absolute
-    told: Sequence[str]
+    notices: Sequence[str]
     clean: bool = True  # True if nothing was in flight when the last run ended
 
 

@@ -16,7 +16,7 @@ from topology.plan import Plan
 from topology.runtime.control.messages import Fail, Failing, Gone, Parted, Recovered
 from topology.runtime.supervisor.worker_handle import PRESENT, WorkerHandle
 
-Told = Callable[[str], None]
+ReportLine = Callable[[str], None]
 
 
 class Loss:
@@ -27,7 +27,14 @@ class Loss:
     """
 
     def __init__(
-        self, worker: int, pid: int, why: str, at: float, asked: Iterable[int], consequences: Sequence[str], told: Told
+        self,
+        worker: int,
+        pid: int,
+        why: str,
+        at: float,
+        asked: Iterable[int],
+        consequences: Sequence[str],
+        report: ReportLine,
     ) -> None:
         self._worker = worker
         self._text = f"worker {worker} (pid {pid}) {why}"
@@ -35,7 +42,7 @@ class Loss:
         self._asked = set(asked)  # owners that have not yet reported what has failed
         self._alone = not self._asked
         self._consequences = list(consequences)
-        self._told = told
+        self._report = report
         self._trees = 0
         self._unfinished: set[int] = set()  # survivors with failed messages that are not done yet
         # seconds from the death until the first and the last of them was done
@@ -88,7 +95,7 @@ class Loss:
                 1: "1 message in flight has failed and is replayed",
             }.get(self._trees, f"{self._trees:,} messages in flight have failed and are replayed")
             parts = [self._text, *([] if self._alone else [flight]), *self._consequences]
-            self._told(f"{'; '.join(parts)} ({WORKER_DIED})")
+            self._report(f"{'; '.join(parts)} ({WORKER_DIED})")
 
     def tell_return(self) -> None:
         """Log the second line, once, if the worker has returned."""
@@ -99,7 +106,7 @@ class Loss:
                 first, last = f"{self._first_s * 1000:,.0f}", f"{self._last_s * 1000:,.0f}"
                 rest = f", the last after {last} ms" if not self._unfinished else ", others are not done yet"
                 acked = f"; the first replayed message was done {first} ms after the death{rest}"
-            self._told(self._back + acked)
+            self._report(self._back + acked)
 
 
 class Parting:
@@ -192,13 +199,13 @@ class Deaths:
         *,
         later: Callable[[float, Callable[[], None]], None],
         now: Callable[[], float],
-        told: Told,
+        report: ReportLine,
     ) -> None:
         self._plan = plan
-        self._hands = handles
+        self._handles = handles
         self._later = later
         self._now = now
-        self._told = told
+        self._report = report
         self._losses: dict[int, Loss] = {}  # owner → its death
         self._partings: dict[int, Parting] = {}  # owner → which survivors may still send to it
         self._absences: dict[int, Loss] = {}  # worker → the death that it is away for; the first of several
@@ -223,7 +230,7 @@ class Deaths:
             parting.left(handle.owner)
         others = [
             survivor
-            for survivor in self._hands.values()
+            for survivor in self._handles.values()
             if survivor.state in PRESENT and handle.owner in survivor.joined
         ]
         for survivor in others:
@@ -236,7 +243,7 @@ class Deaths:
             self._later(PART_S, parting.overdue)
         asked = [survivor.owner for survivor in others] if self._plan.config.guarantee == "at-least-once" else []
         after = consequences(self._plan, handle.worker, draining=draining, keeps=handle.keeps) if started else []
-        loss = Loss(handle.worker, handle.pid, handle.why, self._now(), asked, after, self._told)
+        loss = Loss(handle.worker, handle.pid, handle.why, self._now(), asked, after, self._report)
         self._losses[handle.owner] = loss
         self._absences.setdefault(handle.worker, loss)
         while len(self._losses) > LOSSES_MAX:
@@ -248,7 +255,7 @@ class Deaths:
     def _fail_trees(self, order: Fail, besides: int) -> None:
         """Have all workers but `besides` fail what is open. Includes workers that never had a link to the dead one,
         because a worker between them may have had one."""
-        for handle in self._hands.values():
+        for handle in self._handles.values():
             if handle.state in PRESENT and handle.owner != besides:
                 handle.say(order)
 

@@ -59,7 +59,7 @@ from topology.runtime.os_process.output import Output
 from topology.runtime.os_process.restarts import PAUSED_S, Health, Restarts, Vigil
 from topology.runtime.pausable_wait import first_of
 from topology.runtime.poison.turns import TurnsOfAll
-from topology.runtime.supervisor.deaths import Deaths, Told
+from topology.runtime.supervisor.deaths import Deaths, ReportLine
 from topology.runtime.supervisor.worker_handle import PRESENT, WorkerHandle, WorkerState, as_it_was
 from topology.runtime.tasks.bolt_threads import no_room
 
@@ -112,7 +112,7 @@ class Fleet:
         began: Callable[[int], Begin],
         environment: Mapping[str, str],
         watcher: Watcher,
-        told: Told,
+        report: ReportLine,
         output: Output | None = None,
     ) -> None:
         self.handles: dict[int, WorkerHandle] = {}  # worker → its current or last process
@@ -126,7 +126,7 @@ class Fleet:
         self._began = began
         self._environment = environment
         self._watcher = watcher
-        self._told = told
+        self._report = report
         self._output = output
         self._loop = asyncio.get_running_loop()
         self.vigil = Vigil(plan.config.blocked_timeout_s, self._loop.time())
@@ -138,7 +138,7 @@ class Fleet:
             self._loop.time,
         )
         self._timers: set[asyncio.TimerHandle] = set()
-        self._deaths = Deaths(plan, self.handles, later=self._later, now=self._loop.time, told=told)
+        self._deaths = Deaths(plan, self.handles, later=self._later, now=self._loop.time, report=report)
         self._waiting: set[asyncio.Future[None]] = set()
         self._orphans = Orphans()
 
@@ -219,7 +219,7 @@ class Fleet:
             if isinstance(error, OSError) and error.errno == errno.EAGAIN and not self.started:
                 return self.fail(no_room(f"worker {worker} could not be started: no more processes can be made"))
             text = f"could not be started: {(isinstance(error, OSError) and error.strerror) or error}"
-            self._told(f"worker {worker} {text}")
+            self._report(f"worker {worker} {text}")
             self._again(worker, text, outside=self.started)
         else:
             self.handles[worker] = handle
@@ -331,7 +331,7 @@ class Fleet:
         for worker, health, text in unwell:
             handle = self.handles[worker]
             if health is Health.SLOW:
-                self._told(f"worker {worker} (pid {handle.pid}) lives, but {text}")
+                self._report(f"worker {worker} (pid {handle.pid}) lives, but {text}")
             else:
                 handle.kill(text)
         present = self._all(*PRESENT)  # a link to a worker that is being replaced has to wait for the replacement
@@ -361,7 +361,7 @@ class Fleet:
         if not self.closing:
             self._died(handle)
         elif handle.state is WorkerState.DEAD and self.failed is None:
-            self._told(f"worker {handle.worker} (pid {handle.pid}) {handle.why}, while the run ended")
+            self._report(f"worker {handle.worker} (pid {handle.pid}) {handle.why}, while the run ended")
         self._changed()
 
     def _died(self, handle: WorkerHandle) -> None:

@@ -27,7 +27,7 @@ class WorkerMetrics:
         self._workers = plan.workers
         self._here = {(name, worker) for (name, _), worker in plan.placement.items()}
         self._now: dict[int, Snapshot] = {}  # of the processes that live
-        self._begun: dict[int, float] = {}  # when each process began to count, in seconds of the run
+        self._started_at: dict[int, float] = {}  # when each process began to count, in seconds of the run
         self._before: dict[int, Snapshot] = {}  # of earlier processes of the same worker
         # The sum of both, until one of them changes. It is needed several times per second.
         self._made: dict[int, Snapshot] = {}
@@ -43,8 +43,8 @@ class WorkerMetrics:
         """
         if (snapshot.spouts.keys(), snapshot.bolts.keys()) != (self._nothing.spouts.keys(), self._nothing.bolts.keys()):
             return  # the worker has another topology, and is about to be rejected
-        begun = self._begun.setdefault(worker, max(0.0, now_s - snapshot.seconds))
-        self._now[worker] = replace(snapshot, seconds=begun + snapshot.seconds)
+        started_at = self._started_at.setdefault(worker, max(0.0, now_s - snapshot.seconds))
+        self._now[worker] = replace(snapshot, seconds=started_at + snapshot.seconds)
         self._letters.setdefault(worker, snapshot.letters)
         self._made.pop(worker, None)
 
@@ -54,7 +54,7 @@ class WorkerMetrics:
         last = self._now.pop(worker, None)
         self._made.pop(worker, None)
         self.deaths[worker] = self.deaths.get(worker, 0) + 1
-        self._begun.pop(worker, None)
+        self._started_at.pop(worker, None)
         if last is not None:
             self._lost[worker] = self._lost.get(worker, 0) + self._unfinished(last)
             before = self._before.get(worker)

@@ -176,13 +176,13 @@ class SupervisedRun(RunLifecycle):
             began=self._provisions.begin,
             environment={**os.environ, **self._provisions.environment},
             watcher=heard,
-            told=self._report,
+            report=self._report,
             output=self._output,
         )
         self._crew = crew = WorkerQueries(self._plan, fleet)
         heard.attach(fleet, crew)
         config, beside = self.topology.config, self.topology.companions
-        self._companions = Companions(beside, self._folder, max_restarts=config.max_restarts, told=self._report)
+        self._companions = Companions(beside, self._folder, max_restarts=config.max_restarts, report=self._report)
         self._looking = Looking(fleet, crew, self._metrics, self._seconds, self._companions.starting)
         watching = [loop.create_task(self._look(), name="look"), loop.create_task(self._looking.forever())]
         how, patience_s = "aborted", CLOSING_S
@@ -216,9 +216,9 @@ class SupervisedRun(RunLifecycle):
         aborted = heard.aborted + self._metrics.lost
         snapshot = replace(self._snapshot, limit=self._looking.limit())
         letters = self._metrics.new_letters
-        told = heard.summaries, self.restarts
+        counts = heard.summaries, self.restarts
         keeps = self._state_dir is not None
-        return Report(snapshot, how, aborted, error, *told, new_letters=letters, keeps_letters=keeps)
+        return Report(snapshot, how, aborted, error, *counts, new_letters=letters, keeps_letters=keeps)
 
     def _ends(self) -> Iterable[tuple[Awaitable[Any], str]]:
         assert self._fleet is not None

@@ -284,7 +284,7 @@ class WorkerHandle:
     def _relayed(self, output: Output) -> list[OutputLines]:
         streams = [("stdout", self._process.stdout), ("stderr", self._process.stderr)]
         return [
-            OutputLines(stream, partial(output.told, self.worker, name))
+            OutputLines(stream, partial(output.on_line, self.worker, name))
             for name, stream in streams
             if stream is not None
         ]

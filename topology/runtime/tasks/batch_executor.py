@@ -58,8 +58,8 @@ class BatchExecutor(CollectingExecutor):
         if self.floors is not None:
             tuples = self._fresh(tuples, self.floors)
         if tuples:
-            begun = self._loop.time()
-            self.given.update(zip(map(id, tuples), zip(tuples, repeat(begun)), strict=True))
+            started_at = self._loop.time()
+            self.given.update(zip(map(id, tuples), zip(tuples, repeat(started_at)), strict=True))
             bolt: TakesMany = self.bolt
             try:
                 bolt.take_inputs(tuples, self._out)

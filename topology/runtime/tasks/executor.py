@@ -126,9 +126,9 @@ class Executor:
         queue = self.queue
         if not queue or len(self.under_way) >= self.concurrency:
             return
-        begun = self._loop.time()
+        started_at = self._loop.time()
         taken = self.slice(min(self._limit, len(queue)))
-        took = self._loop.time() - begun
+        took = self._loop.time() - started_at
         self.busy_s += took
         self._limit = SLICE_MAX if took * SLICE_MAX <= SLICE_S * taken else max(1, int(taken * SLICE_S / took))
         if self.waiting_room.futures and len(queue) <= QUEUE_LOW:
@@ -281,8 +281,8 @@ class Executor:
             if not task.cancelled():
                 task.exception()
             return
-        tup, begun = entry
-        self.waited, self.waited_s = self.waited + 1, self.waited_s + self._loop.time() - begun
+        tup, started_at = entry
+        self.waited, self.waited_s = self.waited + 1, self.waited_s + self._loop.time() - started_at
         if task.cancelled() or task.cancelling():  # by the bolt itself; its result is not trusted (A5)
             self.fail_input(tup, None, Reason.RAISED, "its asyncio task was cancelled")
         else:
@@ -306,19 +306,19 @@ class Executor:
     def check_time_limits(self, now: float) -> None:
         """Fails inputs that have been under way for too long, and frees their places (F9). Cancels their tasks."""
         limit_s = self.settings.time_limit_s
-        for task, (tup, begun) in list(self.under_way.items()):
-            if now - begun > limit_s:
+        for task, (tup, started_at) in list(self.under_way.items()):
+            if now - started_at > limit_s:
                 del self.under_way[task]
                 self.abandoned.add(task)
-                self.waited, self.waited_s = self.waited + 1, self.waited_s + now - begun
+                self.waited, self.waited_s = self.waited + 1, self.waited_s + now - started_at
                 self.fail_input(tup, None, Reason.TIME_LIMIT, f"not done after {limit_s:g} s")
                 task.cancel()
                 self.wake()
 
     def shift(self, stood_still_s: float) -> None:
         """Time in which the loop did not run counts for no limit (A10)."""
-        for task, (tup, begun) in self.under_way.items():
-            self.under_way[task] = (tup, begun + stood_still_s)
+        for task, (tup, started_at) in self.under_way.items():
+            self.under_way[task] = (tup, started_at + stood_still_s)
 
     def cut_off(self) -> None:
         """Fails everything that is under way (A5): cancelled is failed, whatever user code then returns."""

@@ -68,16 +68,16 @@ class TaskMarks:
 
     def resume(self, loaded: Loaded) -> Positions:
         """Takes up what an earlier run has left; returns what the spout is opened with."""
-        begun = [begin for begin in loaded.begun if begin.component == self._component]
-        mine = [begin for begin in begun if (begin.task, begin.tasks) == (self._task, self._tasks)]
+        started = [begin for begin in loaded.begun if begin.component == self._component]
+        mine = [begin for begin in started if (begin.task, begin.tasks) == (self._task, self._tasks)]
         self.begun = self.begun or bool(mine)
         found = positions(loaded.marks, loaded.begun, self._component, self._task, self._tasks)
         self._loaded = {
             (partition, mark.epoch): Reached(mark.position, mark.done, mark.newest) for partition, mark in found.items()
         }
         self._marks = Marks(self._loaded)
-        if begun or any(mark.component == self._component for mark in loaded.marks):
-            self.line.resume(sum(begin.ahead for begin in mine or begun), self._loaded)
+        if started or any(mark.component == self._component for mark in loaded.marks):
+            self.line.resume(sum(begin.ahead for begin in mine or started), self._loaded)
         own = (mark for mark in loaded.marks if (mark.component, mark.task) == (self._component, self._task))
         self._known = {(mark.partition, mark.epoch): _is_done(mark) for mark in own}
         ids = {partition: mark.position for partition, mark in found.items()}
@@ -185,7 +185,7 @@ class TaskMarks:
         self._over = []
         self.moved = self.moved or any(map(self._is_further, self._gathered.items()))
         current = {self._at[seed] for seed, _ in self.lanes.values()}
-        for at in self._marks.told(self._gathered, current):
+        for at in self._marks.note_stored(self._gathered, current):
             self._at = {seed: one for seed, one in self._at.items() if one != at}
 
     def not_kept(self) -> None:

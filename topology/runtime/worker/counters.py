@@ -139,4 +139,4 @@ def _held(task: Executor) -> int:
 def _taken_s(task: Executor, now: float) -> float:
     """Seconds in which all places of this task for inputs under way were taken, or twice as long half of them."""
     under_way = list(task.under_way.values())  # in one step: it may change meanwhile, in another thread
-    return (task.waited_s + sum(now - begun for _, begun in under_way)) / task.concurrency
+    return (task.waited_s + sum(now - started_at for _, started_at in under_way)) / task.concurrency

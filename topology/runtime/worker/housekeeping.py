@@ -178,7 +178,7 @@ def _moving(executor: Executor, since: float) -> list[Tuple[Any]]:
 
     Places are seldom held for so long: an input under way has a time limit of its own (F9).
     """
-    moving = [tup for tup, begun in executor.under_way.values() if begun >= since]
+    moving = [tup for tup, started_at in executor.under_way.values() if started_at >= since]
     if moving or len(executor.under_way) < executor.concurrency:
         moving += executor.queue
     return moving

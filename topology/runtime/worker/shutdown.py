@@ -21,7 +21,7 @@ CLOSE_S: Final = 10.0  # how long one component's `close` may take, and what was
 logger = logging.getLogger("kedge")
 
 
-async def cut_off(tasks: Iterable[asyncio.Task[Any]], executors: Iterable[Executor], told: Reporter) -> int:
+async def cut_off(tasks: Iterable[asyncio.Task[Any]], executors: Iterable[Executor], reporter: Reporter) -> int:
     """Cancels these tasks, fails what the executors have under way (A5), and waits for both. Returns how many inputs
     that were. What ignores its cancellation for CLOSE_S is reported and left behind."""
     ending = {*tasks}
@@ -35,11 +35,11 @@ async def cut_off(tasks: Iterable[asyncio.Task[Any]], executors: Iterable[Execut
         if executor.ticking is not None:
             executor.ticking.cancel()
             ending.add(executor.ticking)
-    threads = asyncio.ensure_future(_threads_returned(executors, told))
+    threads = asyncio.ensure_future(_threads_returned(executors, reporter))
     if ending:
         _, stubborn = await asyncio.wait(ending, timeout=CLOSE_S)
         for name in sorted({task.get_name() for task in stubborn}):
-            told.failed(Failure(Reason.CUT_OFF, name, "it ignores that it was cancelled"))
+            reporter.failed(Failure(Reason.CUT_OFF, name, "it ignores that it was cancelled"))
     await threads
     return in_hand
 
@@ -58,14 +58,14 @@ async def settled(group_commit: GroupCommit, *, in_order: bool) -> bool:
     return kept
 
 
-async def _threads_returned(executors: Iterable[Executor], told: Reporter) -> None:
+async def _threads_returned(executors: Iterable[Executor], reporter: Reporter) -> None:
     """Waits for threads of bolts with `blocking = True`, all of them at a time; reports those that it leaves."""
     blocking = [executor for executor in executors if isinstance(executor, BlockingExecutor)]
     for one, left in zip(blocking, await asyncio.gather(*(each.returned(CLOSE_S) for each in blocking)), strict=True):
         if left:
             name = f"{one.component}.{one.task}"
             text = f"its `process` is still under way in {left} thread{'s' * (left != 1)}, and is left behind"
-            told.failed(Failure(Reason.CUT_OFF, name, text))
+            reporter.failed(Failure(Reason.CUT_OFF, name, text))
 
 
 def _in_hand(executor: Executor) -> int:

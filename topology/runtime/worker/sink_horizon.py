@@ -46,15 +46,15 @@ def check_memories(components: Iterable[Declared], config: Config) -> None:
 
 def memories_told(components: Iterable[Declared]) -> list[str]:
     """A line for each sink that drops replays: what its ack stands for, and for how long it remembers (C6, C11)."""
-    told = []
+    lines = []
     for declared in components:
         if getattr(declared.prototype, "drops_replays", False):
             remembers_s = getattr(declared.prototype, "remembers_s", None)
             durability = getattr(declared.prototype, "durability", "") or "durable as its own code says"
             for_good = "as long as one may come" if getattr(declared.prototype, "remembers", False) else "for ever"
             until = for_good if remembers_s is None else f"for {remembers_s:,.0f} s"
-            told.append(f"{declared.name}: acks after {durability}; drops what a replay repeats, {until}")
-    return told
+            lines.append(f"{declared.name}: acks after {durability}; drops what a replay repeats, {until}")
+    return lines
 
 
 def _tries(config: Config) -> str:

@@ -22,7 +22,7 @@ logger = logging.getLogger("kedge")
 async def open_in_time(component: str, call: Callable[[], Any], clock: Callable[[], float], limit_s: float) -> None:
     """Calls `open`, and again while it raises NotYet; the last time once `limit_s` have passed on the clock, which is
     the loop's. Then raises StartError; and whatever else `open` raises, at once."""
-    begun = clock()
+    started_at = clock()
     told_at, delay = float("-inf"), RETRY_FIRST_S
     while True:
         try:
@@ -31,7 +31,7 @@ async def open_in_time(component: str, call: Callable[[], Any], clock: Callable[
                 await result
         except NotYet as error:
             now = clock()
-            left_s = begun + limit_s - now
+            left_s = started_at + limit_s - now
             if left_s <= 0:
                 text = f"{component!r} could not be opened within start_timeout_s = {limit_s:g} s: {error}"
                 raise StartError(text, code=COMPONENT_WAITING_TO_OPEN, next=error.next) from error
@@ -41,7 +41,7 @@ async def open_in_time(component: str, call: Callable[[], Any], clock: Callable[
                 logger.warning(text, component, left_s, error, COMPONENT_WAITING_TO_OPEN)
         else:
             if told_at > float("-inf"):
-                logger.warning("%r is open, after %.0f s", component, clock() - begun)
+                logger.warning("%r is open, after %.0f s", component, clock() - started_at)
             return
         await asyncio.sleep(min(delay, left_s))
         delay = min(delay * 2, RETRY_LAST_S)

@@ -45,7 +45,7 @@ from topology.runtime.worker.housekeeping import Housekeeping
 from topology.runtime.worker.inputs_end import InputsEnd
 from topology.runtime.worker.open_components import OpenComponents
 from topology.runtime.worker.outcome import WorkerOutcome
-from topology.runtime.worker.recovery import Recovery, Told
+from topology.runtime.worker.recovery import Recovery, ReportCount
 from topology.runtime.worker.shutdown import CLOSE_S, cut_off, settled
 from topology.runtime.worker.sink_horizon import check_memories
 from topology.runtime.worker.subtrees import SubTree, SubTrees
@@ -257,13 +257,13 @@ class Worker:
             tree.owner.failed_tree(tree, failure)
         return [tree for tree in trees if isinstance(tree, Pending)]
 
-    def fail_for(self, why: str, told: Told, fallen: Fallen | None = None) -> int:
+    def fail_for(self, why: str, report: ReportCount, fallen: Fallen | None = None) -> int:
         """Another worker is dead, and everybody has closed the link to it (`peers.gone`), so that replays wait for its
-        successor (A14): all open trees fail. Returns how many; `told` is called once the first and once the last of
+        successor (A14): all open trees fail. Returns how many; `report` is called once the first and once the last of
         them is done."""
         trees = self.ledger.fail_all()
         messages = [tree for tree in trees if isinstance(tree, Pending)]
-        self._recovery = Recovery(messages, told) if messages else None
+        self._recovery = Recovery(messages, report) if messages else None
         self.trials.died(fallen, trees, Failure(Reason.PEER_LOST, "links", why))
         return len(messages)
 
@@ -304,8 +304,8 @@ class Worker:
         tasks = list(self.spout_tasks.values()), list(self.executors.values())
         peers = self.peers.by_worker.values()
         held = self._inputs_end.holds_untracked
-        begun = len(self.subtrees.open) + self.fired.open
-        return status(self.worker, *tasks, peers, held, begun, self.dead_letters, self.flushed)
+        open_subtrees = len(self.subtrees.open) + self.fired.open
+        return status(self.worker, *tasks, peers, held, open_subtrees, self.dead_letters, self.flushed)
 
     async def flush_component(self, name: str) -> None:
         """Tell this bolt's tasks here that all inputs have ended. With "", once each bolt was flushed: the tasks that

@@ -38,27 +38,27 @@ def value_json(value: bytes | None) -> Any:
     if value is None:
         return None
     try:
-        told = _told(_decode(value))
-        if told is not None and value_bytes(told) == value:
-            return told
+        form = _json_of(_decode(value))
+        if form is not None and value_bytes(form) == value:
+            return form
     except _UNREADABLE:
         pass
     return {"msgpack": _base64(value)}
 
 
-def value_bytes(told: Any) -> bytes | None:
+def value_bytes(form: Any) -> bytes | None:
     """Return the encoded value of such a form. Raises ValueError."""
-    if told is None:
+    if form is None:
         return None
-    if type(told) is dict and told.keys() == {"msgpack"}:
-        return _bytes_of(told["msgpack"])
+    if type(form) is dict and form.keys() == {"msgpack"}:
+        return _bytes_of(form["msgpack"])
     try:
-        return encoded(_meant(told))
+        return encoded(_meant(form))
     except (RecordError, RecursionError) as error:
         raise ValueError(str(error)) from None
 
 
-def _told(value: Any) -> Any:
+def _json_of(value: Any) -> Any:
     match value:
         case int() if value.bit_length() > _BITS_MAX:
             raise ValueError("too long for a number in JSON")
@@ -71,18 +71,18 @@ def _told(value: Any) -> Any:
         case datetime():
             return {"datetime": value.isoformat()}
         case list():
-            return [_told(member) for member in value]
+            return [_json_of(member) for member in value]
         case dict():
-            return {"map": [[_told(key), _told(content)] for key, content in value.items()]}
+            return {"map": [[_json_of(key), _json_of(content)] for key, content in value.items()]}
     raise ValueError(f"no JSON for {type(value).__name__}")
 
 
-def _meant(told: Any) -> Any:
-    if type(told) is list:
-        return [_meant(member) for member in told]
-    if type(told) is not dict:
-        return _scalar(told)
-    kind, content = _tagged(told)
+def _meant(form: Any) -> Any:
+    if type(form) is list:
+        return [_meant(member) for member in form]
+    if type(form) is not dict:
+        return _scalar(form)
+    kind, content = _tagged(form)
     if kind == "map" and type(content) is list and all(type(pair) is list and len(pair) == 2 for pair in content):
         return {_hashable(_meant(key)): _meant(pair) for key, pair in content}
     return _scalar_of(kind, content)
@@ -98,41 +98,41 @@ def _hashable(value: Any) -> Any:
 def key_json(key: bytes) -> Any:
     """Return a key, given in its byte form, in the form for `json.dumps`."""
     try:
-        told = _key_told(key)
-        if key_form(told) == key:
-            return told
+        form = _key_json(key)
+        if key_form(form) == key:
+            return form
     except _UNREADABLE:
         pass
     return {"form": _base64(key)}
 
 
-def key_form(told: Any) -> bytes:
+def key_form(form: Any) -> bytes:
     """Return the byte form of such a key. Raises ValueError."""
     try:
-        return _form(told)
+        return _form(form)
     except (EmitError, OverflowError, RecursionError) as error:
         raise ValueError(str(error)) from None
 
 
-def _key_told(key: bytes) -> Any:
+def _key_json(key: bytes) -> Any:
     kind, content = key[:1], key[1:]
     if not key:
         return {"whole": True}
     if kind == b"\x0a":
-        return {"enum": _key_told(content)}
+        return {"enum": _key_json(content)}
     if kind in b"\x0b\x0c\x0d":
-        told = [_key_told(part) for part in parts_of(content)]
-        return told if kind == b"\x0b" else {"set" if kind == b"\x0c" else "record": told}
+        form = [_key_json(part) for part in parts_of(content)]
+        return form if kind == b"\x0b" else {"set" if kind == b"\x0c" else "record": form}
     value = value_of(key)
-    return {"decimal": str(value)} if isinstance(value, Decimal) else _told(value)
+    return {"decimal": str(value)} if isinstance(value, Decimal) else _json_of(value)
 
 
-def _form(told: Any) -> bytes:
-    if type(told) is list:
-        return b"\x0b" + joined(map(_form, told))
-    if type(told) is not dict:
-        return key_bytes(_scalar(told))
-    kind, content = _tagged(told)
+def _form(form: Any) -> bytes:
+    if type(form) is list:
+        return b"\x0b" + joined(map(_form, form))
+    if type(form) is not dict:
+        return key_bytes(_scalar(form))
+    kind, content = _tagged(form)
     if kind == "whole" and content is True:
         return b""
     if kind == "form":
@@ -166,16 +166,16 @@ def due_of(text: Any) -> int:
     return (found - _EPOCH) // _MICROSECOND
 
 
-def _tagged(told: dict[Any, Any]) -> tuple[str, Any]:
-    if len(told) != 1:
-        raise ValueError(f"{json.dumps(told):.80} is not an object with one name")
-    return next(iter(told.items()))
+def _tagged(form: dict[Any, Any]) -> tuple[str, Any]:
+    if len(form) != 1:
+        raise ValueError(f"{json.dumps(form):.80} is not an object with one name")
+    return next(iter(form.items()))
 
 
-def _scalar(told: Any) -> Any:
-    if told is None or type(told) in (bool, int, float, str):
-        return told
-    raise ValueError(f"no value can be made of {told!r:.80}")
+def _scalar(form: Any) -> Any:
+    if form is None or type(form) in (bool, int, float, str):
+        return form
+    raise ValueError(f"no value can be made of {form!r:.80}")
 
 
 def _scalar_of(kind: str, content: Any) -> Any:

@@ -36,6 +36,6 @@ class Showing:
 
 def problem_of(problems: Iterable[str]) -> str:
     """Return several sentences as one text, one per line, up to a limit."""
-    told = [problem for problem in problems if problem]
-    more = len(told) - PROBLEMS_MAX
-    return "\n".join([*told[:PROBLEMS_MAX], *([f"and {more:,} more"] if more > 0 else [])])
+    texts = [problem for problem in problems if problem]
+    more = len(texts) - PROBLEMS_MAX
+    return "\n".join([*texts[:PROBLEMS_MAX], *([f"and {more:,} more"] if more > 0 else [])])

@@ -44,8 +44,8 @@ class Header:
 
 
 def header_line(header: Header) -> str:
-    told = {"kedge": "state", "format": FORMAT, "topology": header.topology, "run_id": header.run_id}
-    return _json(told | {"component": header.component, "keys": header.keys, "schema": header.schema})
+    fields = {"kedge": "state", "format": FORMAT, "topology": header.topology, "run_id": header.run_id}
+    return _json(fields | {"component": header.component, "keys": header.keys, "schema": header.schema})
 
 
 def row_line(kept: KeptKey) -> str:
@@ -118,45 +118,45 @@ class Reading:
         return line
 
     def _header(self, line: bytes) -> Header:
-        told = self._object(line)
-        if told.get("kedge") != "state" or told.keys() != _HEADER:
+        fields = self._object(line)
+        if fields.get("kedge") != "state" or fields.keys() != _HEADER:
             self._refuse('a header is expected here, {"kedge": "state", …}, and this is none')
-        if type(told["format"]) is int and told["format"] > FORMAT:
-            text = f"{self.name}:{self._number}: format {told['format']}; this Kedge reads format {FORMAT}"
+        if type(fields["format"]) is int and fields["format"] > FORMAT:
+            text = f"{self.name}:{self._number}: format {fields['format']}; this Kedge reads format {FORMAT}"
             raise ConfigurationError(text, code=NEWER_STATE_EXPORT_FORMAT)
-        texts = (told["topology"], told["run_id"], told["component"])
-        schema = component_of(json.dumps(told["schema"]))
-        if told["format"] != FORMAT or not all(type(text) is str for text in texts) or schema is None:
+        texts = (fields["topology"], fields["run_id"], fields["component"])
+        schema = component_of(json.dumps(fields["schema"]))
+        if fields["format"] != FORMAT or not all(type(text) is str for text in texts) or schema is None:
             self._refuse("a header whose fields are not what they should be")
-        if type(told["keys"]) is not int or told["keys"] < 0:
+        if type(fields["keys"]) is not int or fields["keys"] < 0:
             self._refuse("a header that does not say how many keys follow")
-        return Header(*texts, told["keys"], schema)
+        return Header(*texts, fields["keys"], schema)
 
     def _row(self, line: bytes, decode: Decode | None) -> KeptKey:
-        told = self._object(line)
-        if told.keys() != _ROW or type(told["timers"]) is not dict:
+        fields = self._object(line)
+        if fields.keys() != _ROW or type(fields["timers"]) is not dict:
             self._refuse("a key is expected here, with slot, key, value and timers")
         try:
-            key, value = key_form(told["key"]), value_bytes(told["value"])
-            timers = {name: due_of(at) for name, at in told["timers"].items()}
+            key, value = key_form(fields["key"]), value_bytes(fields["value"])
+            timers = {name: due_of(at) for name, at in fields["timers"].items()}
             if value is not None and decode is not None:
                 decode(value)
         except (ValueError, TypeError, OverflowError, EmitError) as error:
             self._refuse(str(error))
-        if type(told["slot"]) is not int or told["slot"] != slot_of(key):
-            self._refuse(f"the key's slot is {slot_of(key)}, and not {told['slot']!r:.20}")
+        if type(fields["slot"]) is not int or fields["slot"] != slot_of(key):
+            self._refuse(f"the key's slot is {slot_of(key)}, and not {fields['slot']!r:.20}")
         if value is None and not timers:
             self._refuse("neither a value nor a timer")
-        return KeptKey(told["slot"], key, value, timers)
+        return KeptKey(fields["slot"], key, value, timers)
 
     def _object(self, line: bytes) -> dict[str, Any]:
         try:
-            told = json.loads(line, parse_constant=_no_number)
+            fields = json.loads(line, parse_constant=_no_number)
         except (ValueError, RecursionError) as error:
             self._refuse(f"no JSON: {error}")
-        if type(told) is not dict:
+        if type(fields) is not dict:
             self._refuse("not an object")
-        return told
+        return fields
 
     def _refuse(self, what: str) -> NoReturn:
         raise ConfigurationError(f"{self.name}:{self._number}: {what}", code=INVALID_STATE_LINE)

@@ -38,7 +38,7 @@ class HeldState:
             if not self._state.known_files and topology is not None:
                 self._state.make_stores([0])
             self._stores = closing.enter_context(opened_stores(self._state))
-            with self._told():
+            with self._store_errors():
                 partition.complete(self._stores)  # of an interrupted import
             self._closing = closing.pop_all()
         kept = {name: component for name, component in self._noted().items() if component.get("kept")}
@@ -67,7 +67,7 @@ class HeldState:
 
     def found(self, component: str, slot: int, key: bytes) -> KeptKey | None:
         """Return the stored data of one key, or None."""
-        with self._told():
+        with self._store_errors():
             return partition.found(self._stores, component, slot, key)
 
     # -- out
@@ -76,7 +76,7 @@ class HeldState:
         """Yield all stored data of these components, by the names that they are known as; of all components if none is
         named. Raises StartError if the last run was interrupted."""
         self._check_drained("can't be written out")
-        with self._told():
+        with self._store_errors():
             for component in components or self.components:
                 keys = partition.count(self._stores, component)
                 schema = self.components[component]
@@ -147,7 +147,7 @@ class HeldState:
             raise StartError(text, code=STATE_NOT_DRAINED)
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _store_errors(self) -> Iterator[None]:
         try:
             yield
         except StoreFull as error:

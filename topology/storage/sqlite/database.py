@@ -97,9 +97,9 @@ class Database:
             if not new and not checked:
                 self._check_pages()
         except (apsw.Error, OSError, StoreFull, StoreBroken) as error:
-            told = self.while_opening(error)
+            meaning = self.while_opening(error)
             self.close()
-            raise told from error
+            raise meaning from error
         except BaseException:
             self.close()
             raise
@@ -131,12 +131,12 @@ class Database:
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query. Raises StoreBroken."""
-        with self._told():
+        with self._sqlite_errors():
             return self._open().execute(sql, tuple(values)).fetchall()
 
     def each(self, sql: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a query one by one. Raises StoreBroken."""
-        with self._told():
+        with self._sqlite_errors():
             yield from self._open().execute(sql, tuple(values))
 
     @contextlib.contextmanager
@@ -146,7 +146,7 @@ class Database:
         StoreBroken."""
         if self._left_log or self._log_pages >= LOG_PAGES_FULL:
             self.checkpoint()  # the log found at the start may not be durable, and its tail is invalid
-        with self._told():
+        with self._sqlite_errors():
             connection = self._open()
             if lasting != self._lasting:
                 connection.pragma("synchronous", "FULL" if lasting else "NORMAL")
@@ -210,7 +210,7 @@ class Database:
 
     def checkpoint(self) -> None:
         """Move the log's content into the file, durably; the log is then empty. Raises StoreFull, StoreBroken."""
-        with self._told():
+        with self._sqlite_errors():
             self._open().wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             self._log_pages = 0
             self._left_log = False
@@ -247,16 +247,16 @@ class Database:
         return self._connection
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _sqlite_errors(self) -> Iterator[None]:
         if self.broken:
             raise StoreBroken(self.broken)
         try:
             yield
         except (apsw.Error, OSError) as error:
-            told = self._meaning(error)
-            if isinstance(told, StoreBroken):
-                self.broken = str(told)
-            raise told from error
+            meaning = self._meaning(error)
+            if isinstance(meaning, StoreBroken):
+                self.broken = str(meaning)
+            raise meaning from error
 
     def while_opening(self, error: BaseException) -> Damaged | Unusable:
         """Return the meaning of an error for a caller that opens a file: nothing was written yet, so nothing is broken

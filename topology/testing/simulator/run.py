@@ -54,7 +54,7 @@ class Fate:
     disk: SimulatedDisk
     files: SimulatedFiles
     paths: Counter[str] = field(default_factory=Counter)  # rare code paths that were taken
-    told: list[str] = field(default_factory=list)  # what has hit, and when, for people
+    events: list[str] = field(default_factory=list)  # what has hit, and when, for people
     trace: Any = field(default_factory=hashlib.sha256)
     acked: int = 0  # by workers and runs that are gone
     healed: bool = False
@@ -70,7 +70,7 @@ class Fate:
         return held(facts_of(workers[0].clock.monotonic(), workers)) if workers else "nothing is known"
 
     def tell(self, now: float, text: str) -> None:
-        self.told.append(f"{now:9.4f} s  {text}")
+        self.events.append(f"{now:9.4f} s  {text}")
         self.trace.update(f"{now:.9f} {text}\n".encode())
 
     def by_hand_done(self, now: float, answer: DeadAnswer) -> None:

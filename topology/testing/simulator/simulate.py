@@ -341,7 +341,7 @@ def _why(topology: Topology, name: str) -> str:
 
 
 def _explained(seed: int, fate: Fate, error: Exception) -> str:
-    happened = "\n".join(fate.told) or "  nothing"
+    happened = "\n".join(fate.events) or "  nothing"
     stuck = not isinstance(error, AssertionError)
     where = f"\nin flight: {fate.in_flight()}" if stuck else ""
     kind = f"{type(error).__name__}: " if stuck else ""
@@ -360,5 +360,5 @@ def _reported(
         fate.paths[name] += count
     fate.paths[IN_VAIN] += peace.timed_out
     faults = {hazard.name: fate.hits[hazard] for hazard in ALL if fate.hits[hazard]}
-    told, trace = tuple(fate.told), fate.trace.hexdigest()
-    return SimReport(seed, peace.messages, runs, seconds, faults, fate.paths, told, trace, tuple(watch.dead))
+    events, trace = tuple(fate.events), fate.trace.hexdigest()
+    return SimReport(seed, peace.messages, runs, seconds, faults, fate.paths, events, trace, tuple(watch.dead))

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, AsyncExitStack
 from typing import Any, Final, Literal, Protocol
 
 from topology.components import Bolt, Tuple
-from topology.testing.sinks.driver import LeftOut, SinkItem, Told, delivery, feed, give, item, opened, within
+from topology.testing.sinks.driver import LeftOut, RecordedAnswers, SinkItem, delivery, feed, give, item, opened, within
 
 COUNT: Final = 300  # items that most checks store: several batches
 KILLED_AFTER: Final = 120  # acks of another process before it is killed
@@ -54,7 +54,7 @@ def assert_exact(subject: Subject, count: int = COUNT) -> None:
     assert not twice, f"these are stored more than once: {twice[:10]} ({len(twice)} in all)"
 
 
-def assert_acked(out: Told, count: int, why: str = "what is stored, or known to be, is acked") -> None:
+def assert_acked(out: RecordedAnswers, count: int, why: str = "what is stored, or known to be, is acked") -> None:
     failed = f"; failed: {out.failed[0][1]}" if out.failed else ""
     assert len(out.acked) == count, f"{why}: {len(out.acked)} of {count} were{failed}"
 
@@ -111,7 +111,7 @@ async def c11_nothing_is_acked_before_another_reader_sees_it(subject: Subject) -
             early.append(tup.record.number)
 
     async with opened(subject.make()) as sink:
-        await feed(sink, all_items(60), Told(look))
+        await feed(sink, all_items(60), RecordedAnswers(look))
     assert not early, f"acked before they were committed: {early[:10]}"
 
 
@@ -131,7 +131,7 @@ async def f46_a_bad_row_fails_alone_and_the_rest_of_its_batch_is_stored(subject:
 
 
 async def f43_a_store_that_is_away_fails_nothing_and_is_used_again_when_it_is_back(subject: Subject) -> None:
-    out = Told()
+    out = RecordedAnswers()
     async with opened(subject.make()) as sink:
         await feed(sink, all_items(10))
         with subject.away():
@@ -147,15 +147,15 @@ async def f43_a_store_that_is_away_fails_nothing_and_is_used_again_when_it_is_ba
 
 
 async def close_fails_what_waits_and_does_not_wait_for_a_store_that_is_away(subject: Subject) -> None:
-    out, loop = Told(), asyncio.get_running_loop()
+    out, loop = RecordedAnswers(), asyncio.get_running_loop()
     async with AsyncExitStack() as opened_sink:
         sink = await opened_sink.enter_async_context(opened(subject.make()))
         with subject.away():
             waiting = await give(sink, all_items(20), out)
             assert await within(SAID_S, lambda: bool(sink.away)), "`away` does not say why nothing is stored"
-            begun = loop.time()
+            started_at = loop.time()
             await opened_sink.aclose()
-            took = loop.time() - begun
+            took = loop.time() - started_at
     assert took < CLOSE_S, f"close took {took:.1f} s"
     assert all(map(out.is_done, waiting)), "close leaves no tuple without an ack or a failure"
     async with opened(subject.make()) as sink:

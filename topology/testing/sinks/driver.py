@@ -96,7 +96,7 @@ class Answers:
         self._done.add(id(tup))
 
 
-class Told(Answers):
+class RecordedAnswers(Answers):
     """A collector that keeps fails too, in order."""
 
     def __init__(self, on_ack: Callable[[Tuple[Any]], None] | None = None) -> None:
@@ -162,9 +162,9 @@ async def give(sink: Any, tuples: Iterable[Tuple[Any]], out: Answers) -> list[Tu
     return passed
 
 
-async def feed(sink: Any, tuples: Iterable[Tuple[Any]], out: Told | None = None) -> Told:
+async def feed(sink: Any, tuples: Iterable[Tuple[Any]], out: RecordedAnswers | None = None) -> RecordedAnswers:
     """Pass the tuples to the sink, end the input, and return after each was acked or failed."""
-    out = out or Told()
+    out = out or RecordedAnswers()
     await fed(sink, tuples, out)
     return out
 

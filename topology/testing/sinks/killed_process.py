@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from topology.components import Tuple
-from topology.testing.sinks.driver import Told, delivery, feed, item, opened
+from topology.testing.sinks.driver import RecordedAnswers, delivery, feed, item, opened
 
 
 async def main(made_by: str, arguments: str, count: int) -> None:
@@ -24,7 +24,7 @@ async def main(made_by: str, arguments: str, count: int) -> None:
         os.write(1, b"%d\n" % acked.record.number)
 
     async with opened(subject.make()) as sink:
-        await feed(sink, (delivery(item(number)) for number in range(1, count + 1)), Told(tell))
+        await feed(sink, (delivery(item(number)) for number in range(1, count + 1)), RecordedAnswers(tell))
 
 
 if __name__ == "__main__":

@@ -154,7 +154,7 @@ class CrashingRun(EmbeddedRun):
     def _totals(self) -> Snapshot:
         now = self._now()
         for worker in self.workers:
-            self._counts.take(worker.worker, worker.snapshot(), now - self._begun)
+            self._counts.take(worker.worker, worker.snapshot(), now - self._started_at)
         return self._counts.whole()
 
     def _stopping(self) -> list[Coroutine[Any, Any, Any]]:
@@ -181,14 +181,14 @@ class CrashingRun(EmbeddedRun):
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _finish(self) -> Report:
-        self._begun = asyncio.get_running_loop().time()
+        self._started_at = asyncio.get_running_loop().time()
         try:
             report = await super()._finish()
         finally:
             for worker in self._dead:
                 worker.let_go()
         if self._left and report.ended != "failed":
-            raise missed([crash for crash, _ in self._left], self._now() - self._begun)
+            raise missed([crash for crash, _ in self._left], self._now() - self._started_at)
         ended = "failed" if self._failed is not None and report.ended != "aborted" else report.ended
         return replace(
             report,
@@ -246,7 +246,7 @@ class CrashingRun(EmbeddedRun):
         for due in [*self._left]:
             crash, number = due
             worker = next((other for other in self.workers if other.worker == number and other.started), None)
-            if worker is None or self._loop.time() - self._begun < crash.at_s or not self._would_hit(worker):
+            if worker is None or self._loop.time() - self._started_at < crash.at_s or not self._would_hit(worker):
                 continue
             if not crash.acked or self._totals().total("acked") >= crash.acked:
                 self._left.remove(due)
@@ -269,7 +269,7 @@ class CrashingRun(EmbeddedRun):
     def _died(self, worker: MortalWorker, why: str, *, killed: bool = True) -> None:
         """End its life, as `supervisor.fleet.Fleet` does: the others part from it, then fail what is open."""
         now = self._loop.time()
-        at_s = now - self._begun
+        at_s = now - self._started_at
         self._counts.take(worker.worker, worker.snapshot(), at_s)
         self._counts.died(worker.worker)
         self._deaths.append(Death(worker.worker, at_s, self.in_flight()))

@@ -110,7 +110,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         self._killed = False  # True if a life has ended
         self._paused: dict[SimulatedProcess, list[asyncio.Handle]] = {}  # what was due meanwhile
         # Tasks and generators that a life has begun.
-        self._begun: WeakKeyDictionary[Any, SimulatedProcess] = WeakKeyDictionary()
+        self._life_of: WeakKeyDictionary[Any, SimulatedProcess] = WeakKeyDictionary()
         self._asyncgens: WeakSet[AsyncGenerator[Any, Any]]
         self._clock_resolution = RESOLUTION_S
         self._ready: deque[asyncio.Handle]
@@ -188,14 +188,14 @@ class VirtualLoop(base_events.BaseEventLoop):
         """
         life.over = self._killed = True
         self._paused.pop(life, None)
-        dead = [item for item, begun in self._begun.items() if begun is life]
+        dead = [item for item, owner in self._life_of.items() if owner is life]
         self._asyncgens.difference_update(dead)
         if not _graves:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(_graves))  # kept at Python's end too, when modules are emptied
         _graves.extend(dead)
-        for begun in dead:
-            if isinstance(begun, asyncio.Task):
-                _close_unbegun(begun.get_coro())
+        for item in dead:
+            if isinstance(item, asyncio.Task):
+                _close_unbegun(item.get_coro())
 
     def pause(self, life: SimulatedProcess) -> None:
         """Make a life stand still, as SIGSTOP does: what becomes due in it waits for `wake`. Call it from
@@ -220,11 +220,11 @@ class VirtualLoop(base_events.BaseEventLoop):
         settings["name"] = settings.get("name") or f"Task-{number}"  # asyncio counts on from one loop to the next
         task = _Task(number, coro, loop=self, **settings)
         if (life := life_of(settings.get("context"))) is not None:
-            self._begun[task] = life
+            self._life_of[task] = life
         return task
 
     def _living(self) -> set[asyncio.Task[Any]]:
-        over = {task for task, life in self._begun.items() if life.over}
+        over = {task for task, life in self._life_of.items() if life.over}
         return asyncio.all_tasks(self) - over
 
     # -- methods that BaseEventLoop leaves to subclasses
@@ -232,7 +232,7 @@ class VirtualLoop(base_events.BaseEventLoop):
     def _asyncgen_firstiter_hook(self, agen: AsyncGenerator[Any, Any]) -> None:
         super()._asyncgen_firstiter_hook(agen)  # type: ignore[misc]
         if (life := life_of()) is not None:
-            self._begun[agen] = life
+            self._life_of[agen] = life
 
     def _process_events(self, event_list: object) -> None:
         """Add the timers that are due, and shuffle. Called once per turn, before what is ready runs."""

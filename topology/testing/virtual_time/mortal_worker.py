@@ -14,7 +14,7 @@ from topology.runtime.failures import Failure
 from topology.runtime.links.protocol import Frame
 from topology.runtime.poison.trials import Fallen
 from topology.runtime.tasks.pending import Pending
-from topology.runtime.worker.recovery import Told
+from topology.runtime.worker.recovery import ReportCount
 from topology.storage.dead_questions import DeadAnswer, DeadAsk
 from topology.testing.virtual_time.process import SimulatedProcess
 from topology.testing.virtual_time.worker import WatchedWorker
@@ -58,8 +58,8 @@ class MortalWorker(WatchedWorker):
     def fail_all(self, failure: Failure) -> list[Pending]:
         return self.life.call(super().fail_all, failure)
 
-    def fail_for(self, why: str, told: Told, fallen: Fallen | None = None) -> int:
-        return self.life.call(super().fail_for, why, told, fallen)
+    def fail_for(self, why: str, report: ReportCount, fallen: Fallen | None = None) -> int:
+        return self.life.call(super().fail_for, why, report, fallen)
 
     async def flush_component(self, name: str) -> None:
         """Return when the flush is done, or the life is over: a replacement has not had the inputs."""
