@@ -55,12 +55,12 @@ def ratio(figures: list[Figures]) -> Figures:
 def row(name: Name, figures: Figures, results: dict[str, Figures]) -> Row:
     value = figures["value"]
     shown = f"{value:,.0f}" if name.unit.endswith("/s") else f"{value:,.2f}" if name.unit == "×" else f"{value:,.0f}"
-    besides = [form.format(figures[key]) for key, form in SHOWN.items() if key in figures]
+    also = [form.format(figures[key]) for key, form in SHOWN.items() if key in figures]
     if all(part in figures for part in PARTS):
-        besides.append(", ".join(f"{part} {figures[part]:.0f}" for part in PARTS))
+        also.append(", ".join(f"{part} {figures[part]:.0f}" for part in PARTS))
     alone = f"{figures['spark']:,.0f}"
     share = f"{figures['ratio']:.2f} ×" if "ratio" in figures else f"{value:.2f} ×"
-    return name.name, shown, name.unit, "; ".join(besides), alone, share, bar(name.name, value)
+    return name.name, shown, name.unit, "; ".join(also), alone, share, bar(name.name, value)
 
 
 def bar(name: str, value: float) -> str:
@@ -80,7 +80,7 @@ BENCHMARK = Benchmark(
     ),
     seconds=8.0,
     rounds=2,
-    heading=("", "value", "unit", "besides", "Spark alone", "share", "bar"),
+    heading=("", "value", "unit", "also", "Spark alone", "share", "bar"),
     row=row,
 )
 

@@ -169,7 +169,7 @@ def _take(names: Sequence[str], limit_s: float, wait_s: float, places: Places) -
     except KeptError as error:
         failed["page"] = str(error)
     except OSError as error:  # for example if the disk is full by now
-        failed["page"] = f"{error.filename} can't be written: {error.strerror}"
+        failed["page"] = f"{error.filename} is not writable: {error.strerror}"
     for name, problem in failed.items():
         _tell(f"{name}: {problem}")
     return status or (1 if failed else 0)
@@ -186,7 +186,7 @@ def _one(name: str, limit_s: float, wait_s: float, folder: Path) -> str:
         problem = taken(name, FIGURES[name], limit_s, folder, before)
     except OSError as error:  # for example if there is no room in the temporary directory
         where = f"{error.filename}: " if error.filename else ""
-        problem = f"it could not be taken: {where}{error.strerror}"
+        problem = f"the run failed: {where}{error.strerror}"
     _tell(f"{name}: {problem or 'done'} after {time.monotonic() - started_at:.0f} s")
     return problem
 

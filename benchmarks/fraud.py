@@ -35,8 +35,8 @@ SHOWN = {  # further figure → its format
 def row(name: Name, figures: Figures, results: dict[str, Figures]) -> Row:
     value = figures["value"]
     shown = f"{value:,.0f}" if name.unit.endswith("/s") else f"{value:,.2f}"
-    besides = ", ".join(form.format(figures[key]) for key, form in SHOWN.items() if key in figures)
-    return name.name, shown, name.unit, besides, bar(name.name, figures)
+    also = ", ".join(form.format(figures[key]) for key, form in SHOWN.items() if key in figures)
+    return name.name, shown, name.unit, also, bar(name.name, figures)
 
 
 def bar(name: str, figures: Figures) -> str:
@@ -60,7 +60,7 @@ BENCHMARK = Benchmark(
     ),
     seconds=10.0,
     rounds=2,
-    heading=("", "value", "unit", "besides", "bar"),
+    heading=("", "value", "unit", "also", "bar"),
     row=row,
 )
 

@@ -41,7 +41,7 @@ def _loaded(path: Path, host: str) -> Kept:
         data = path.read_bytes()
         found = json.loads(data)
     except OSError as error:
-        raise KeptError(f"{path.name} can't be read: {error.strerror}") from error
+        raise KeptError(f"{path.name} is not readable: {error.strerror}") from error
     except ValueError as error:
         raise KeptError(f"{path.name} is no JSON: {error}") from error
     kind = kind_of(found)

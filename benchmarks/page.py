@@ -48,7 +48,7 @@ def main() -> int:
         print(f"page: {error}", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"page: {error.filename} can't be written: {error.strerror}", file=sys.stderr)
+        print(f"page: {error.filename} is not writable: {error.strerror}", file=sys.stderr)
         return 2
     print(f"{PAGE}: {', '.join(made)}")
     return 0

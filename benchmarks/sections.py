@@ -81,7 +81,7 @@ def of_comparison(kept: Kept) -> Section:
     if any(mode.get("settings") for mode in modes):
         section.paragraphs.append(f"What each mode sets is listed [below](#{OF_MODES.lower().replace(' ', '-')}).")
     if found.get("interrupted"):
-        section.paragraphs.append("The comparison was interrupted: figures are of what was measured until then.")
+        section.paragraphs.append("The comparison was interrupted: the figures are of the part measured before.")
     section.paragraphs.append(f"Settings: {_settings(settings)}. Again: {_command_of(found)}.")
     return section
 
@@ -191,7 +191,7 @@ def _problem(mode: Mapping[str, Any]) -> str:
     if mode.get("feeder_limited"):
         remarks = f"{remarks}; " * bool(remarks) + "the feeder was the limit"
     elif mode.get("late_in_tail"):  # older results do not have this
-        late = "the feeder was late by more than half of p99: the slowest results are not the mode's alone"
+        late = "the feeder was late by more than half of p99: the slowest results are not due to the mode alone"
         remarks = f"{remarks}; " * bool(remarks) + late
     return remarks
 
@@ -245,10 +245,10 @@ def of_peers(kept: Kept) -> Section:
 def _start_up(results: Sequence[Mapping[str, Any]]) -> str:
     """Return a sentence about the start-up that is subtracted."""
     if all("starts" in entry for entry in results):
-        return "the least start-up of all rounds is taken off each, and told by itself"
+        return "the least start-up of all rounds is taken off each, and shown separately"
     return (
-        "each round's own start-up is taken off, and the median told by itself; plain pyzmq's took up to 0.2 s longer "
-        "by chance, in runs of less than a second, so that its rates are uncertain by as much"
+        "each round's own start-up is taken off, and its median is shown separately; plain pyzmq's took up to 0.2 s "
+        "longer by chance, in runs of less than a second, so that its rates are uncertain by as much"
     )
 
 
@@ -308,14 +308,14 @@ def of_benchmark(kept: Kept) -> Section:
         )
         for entry in results
     ]
-    besides = "besides" if any(row[-1] for row in rows) else ""
-    section.paragraphs.append(table(("", "value", "unit", *map(_words, columns), besides), rows))
+    also = "also" if any(row[-1] for row in rows) else ""
+    section.paragraphs.append(table(("", "value", "unit", *map(_words, columns), also), rows))
     for entry in results:
         if cases := entry.get("cases"):
             section.paragraphs.append(_cases(entry["name"], cases))
             _draw_cases(section, kept, cases)
     section.paragraphs.append(
-        f"Again: `.venv/bin/python -m benchmarks.{kept.kind}`, whose first lines say what each is."
+        f"Again: `.venv/bin/python -m benchmarks.{kept.kind}`, whose docstring explains each figure."
     )
     return section
 

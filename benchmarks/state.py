@@ -38,7 +38,7 @@ LEAST = {  # name → the least value to reach
 LEAST_SHARE = {"state-process": 0.5}  # name → the least share of its reference figure
 BELOW = {"state-restart": 5}  # name → the limit to stay below
 FSYNCS = 2  # fsyncs of this disk that a count may take at most, …
-BESIDES_MS = 1.0  # … plus this many milliseconds
+EXTRA_MS = 1.0  # … plus this many milliseconds
 SHOWN = {  # further figure → its format, in the last column but one
     "p99": "p99 {:.3f}",
     "fsync": "fsync {:.3f}",
@@ -52,11 +52,11 @@ def row(name: Name, figures: Figures, results: dict[str, Figures]) -> Row:
     value = figures["value"]
     batch = f"{figures['batch']:.0f}" if "batch" in figures else ""
     commits = f"{figures['commits']:,.0f}" if "commits" in figures else ""
-    besides = ", ".join(form.format(figures[key]) for key, form in SHOWN.items() if key in figures)
+    also = ", ".join(form.format(figures[key]) for key, form in SHOWN.items() if key in figures)
     shown = f"{value:,.0f}" if name.unit.endswith("/s") else f"{value:,.3f}"
     ratio = ratio_of(name.name, figures, results)
     share = f"{ratio:.2f} × {BESIDE[name.name]}" if ratio is not None else ""
-    return name.name, shown, name.unit, batch, commits, besides, share, bar(name.name, figures, ratio)
+    return name.name, shown, name.unit, batch, commits, also, share, bar(name.name, figures, ratio)
 
 
 def ratio_of(name: str, figures: Figures, results: dict[str, Figures]) -> float | None:
@@ -75,8 +75,8 @@ def bar(name: str, figures: Figures, ratio: float | None) -> str:
     if (below := BELOW.get(name)) is not None:
         bars.append(f"< {below}: {verdict(value < below)}")
     if "fsync" in figures:
-        most = FSYNCS * figures["fsync"] + BESIDES_MS
-        bars.append(f"<= {FSYNCS} fsyncs + {BESIDES_MS:g} = {most:.3f}: {verdict(value <= most)}")
+        most = FSYNCS * figures["fsync"] + EXTRA_MS
+        bars.append(f"<= {FSYNCS} fsyncs + {EXTRA_MS:g} = {most:.3f}: {verdict(value <= most)}")
     return ", ".join(bars)
 
 
@@ -102,7 +102,7 @@ BENCHMARK = Benchmark(
     ),
     seconds=3.0,
     rounds=3,
-    heading=("", "value", "unit", "batch", "commits/s", "besides", "share", "bar"),
+    heading=("", "value", "unit", "batch", "commits/s", "also", "share", "bar"),
     row=row,
 )
 

@@ -60,7 +60,7 @@ def main() -> int:
         print(f"peers: {error}", file=sys.stderr)
         return 1
     except OSError as error:  # for example a full disk: print the results so far
-        comparison.interrupted = f"{error.filename or 'a file'} can't be written: {error.strerror}"
+        comparison.interrupted = f"{error.filename or 'a file'} is not writable: {error.strerror}"
     found = _object(comparison, options, pythons, load)
     print(json.dumps(found) if options.json else _table(comparison, found))
     if options.out is not None and (problem := _written(options.out, found)):
@@ -187,7 +187,7 @@ def _written(path: Path, found: dict[str, Any]) -> str:
         beside.write_text(json.dumps(found, indent=1) + "\n")
         beside.replace(path)
     except OSError as error:
-        return f"{path} can't be written: {error.strerror}"
+        return f"{path} is not writable: {error.strerror}"
     return ""
 
 

@@ -54,7 +54,7 @@ def python_of(folder: Path, needs: Sequence[str]) -> str:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise EnvironmentsError(f"{folder.parent} can't be made: {error.strerror}") from error
+        raise EnvironmentsError(f"{folder.parent} could not be created: {error.strerror}") from error
     _run([sys.executable, "-m", "venv", str(folder)], MAKE_S, needs)
     pip = [str(python), "-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet"]
     _run([*pip, "install", "--only-binary", ":all:", *needs], INSTALL_S, needs)
@@ -91,11 +91,11 @@ def _run(command: Sequence[str], limit_s: float, needs: Sequence[str]) -> None:
         if NO_NETWORK.search(errors):
             reason = REASON.search(errors)
             raise UnreachableError(
-                "pip reaches no package index, and has to once, to install what the peers need"
+                "pip reaches no package index, but needs one once, to install the peers' packages"
                 + (f" ({reason[1]})" if reason else "")
             )
         said = (errors.strip() or out.strip() or "nothing said").splitlines()
-        raise EnvironmentsError(f"{what} can't be installed: {said[-1]}")
+        raise EnvironmentsError(f"installing {what} failed: {said[-1]}")
 
 
 def versions_in(python: str, distributions: Sequence[str]) -> dict[str, str]:

@@ -37,10 +37,10 @@ def differences(ours: Path, *others: Path) -> list[str]:
         try:
             found = rows_of(path)
         except (OSError, ValueError) as error:
-            wrong, found = f"the output can't be read: {error}", Counter()
+            wrong, found = f"the output is not readable: {error}", Counter()
         if path == ours:
             expected = found
-            wrong = wrong or ("" if found else "it has written no row, so that nothing is compared")
+            wrong = wrong or ("" if found else "it wrote no row, so there is nothing to compare")
         elif not wrong and (unlike := difference(found, expected)):
             wrong = f"the output differs from Kedge's: {unlike}"
         differences.append(wrong)

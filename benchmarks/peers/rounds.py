@@ -178,7 +178,7 @@ def _check(cells: Sequence[Cell], folder: Path) -> None:
                 cell.forget()
     if ours is None or ours.problem:
         for cell in others:
-            cell.problem = "there is no output of Kedge's to compare with"
+            cell.problem = "Kedge's output is missing, so there is nothing to compare with"
             cell.forget()
     for cell in cells:
         if cell.problem:

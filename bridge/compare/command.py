@@ -59,11 +59,11 @@ ROUNDS_MAX: Final = 100
 INTERRUPTED: Final = 130  # exit status after Ctrl-C
 COLUMNS_MIN: Final = 20
 EXAMPLES: Final = (
-    ("kedge compare alerts.py", "1,000 messages a second, in all modes that can run here"),
-    ("kedge compare alerts.py --modes record,embedded --rate max", "how much two of them can take"),
-    ("kedge compare alerts.py --modes record,spark:1s --report a.html", "with a report to show around"),
-    ("kedge compare alerts.py --p99 10ms --for 5s", "the most that each can take with 99 % of results within 10 ms"),
-    ("kedge compare alerts.py --kill", "what a kill in the middle costs each"),
+    ("kedge compare alerts.py", "1,000 messages per second, in all modes that can run here"),
+    ("kedge compare alerts.py --modes record,embedded --rate max", "the highest throughput of two modes"),
+    ("kedge compare alerts.py --modes record,spark:1s --report a.html", "with a report as a page"),
+    ("kedge compare alerts.py --p99 10ms --for 5s", "the highest rate of each mode with 99 % of results within 10 ms"),
+    ("kedge compare alerts.py --kill", "the cost of a kill in each mode"),
 )
 
 
@@ -116,7 +116,9 @@ def compare(
     _check_files({"--report": report, "--png": png})
     with interruptible(), sample_of(target) if not set_ else nullcontext(()) as made:
         if made:
-            terminal.say(f"no --set is given: {SAMPLES} beside it has made data ({', '.join(map(printable, made))})")
+            terminal.say(
+                f"no --set is given: {SAMPLES} in the same folder made sample data ({', '.join(map(printable, made))})"
+            )
         job = replace(job, sample=made, counted=counted_of(target))
         topology, _ = declared(target, list(job.settings), config or [])
         require_valid(topology)
@@ -130,7 +132,7 @@ def _wrong(rate: str, for_s: float, warm_up: float, rounds: int, modes: str | No
     """Return a sentence about an invalid option; empty if all are valid."""
     number = _rate(rate)
     if number is not None and not 0 < number < inf:
-        return f"{given_as('--rate')} takes a number of messages a second above 0, or max, not {rate!r:.80}"
+        return f"{given_as('--rate')} takes a number of messages per second above 0, or max, not {rate!r:.80}"
     if not 0 < for_s < inf:
         return f"{given_as('--for')} takes a number of seconds above 0, not {for_s:g}"
     if not 0 <= warm_up < inf:
@@ -138,7 +140,7 @@ def _wrong(rate: str, for_s: float, warm_up: float, rounds: int, modes: str | No
     if not 1 <= rounds <= ROUNDS_MAX:
         return f"{given_as('--rounds')} takes a whole number from 1 to {ROUNDS_MAX}, not {rounds}"
     if modes is not None and not _modes(modes):
-        return f"{given_as('--modes')} names no mode; record,embedded are two"
+        return f"{given_as('--modes')} names no mode; two modes are record,embedded"
     return ""
 
 
@@ -149,9 +151,9 @@ def _wrong_bound(p99: float | None, rate: str, kill: bool) -> str:
     if not 0 < p99 < inf:
         return f"{given_as('--p99')} takes a time above 0, not {p99:g}"
     if _rate(rate) is None:
-        return f"{given_as('--p99')} begins with a rate, and {given_as('--rate')} is max"
+        return f"{given_as('--p99')} needs a first rate, but {given_as('--rate')} is max"
     if kill:
-        return f"{given_as('--p99')} seeks a rate without a kill, and {given_as('--kill')} is given"
+        return f"{given_as('--p99')} searches for a rate without kills, but {given_as('--kill')} is given"
     return ""
 
 
@@ -171,15 +173,15 @@ def _modes(given: str | None) -> tuple[str, ...]:
 
 def _check_libraries(drawn: bool) -> None:
     """Raises ConfigurationError if a library is missing or broken. `drawn`: True if there will be plots."""
-    wanted = {"psutil": "kedge compare reads the load of processes by"}
+    wanted = {"psutil": "kedge compare measures processes with"}
     if drawn:
-        wanted["matplotlib"] = "--report and --png draw by"
+        wanted["matplotlib"] = "--report and --png draw with"
     for module, purpose in wanted.items():
         try:
             import_module(module)
         except Exception as error:
             missing = isinstance(error, ModuleNotFoundError) and error.name == module
-            why = "which is not installed" if missing else f"which can't be imported: {type(error).__name__}: {error}"
+            why = "which is not installed" if missing else f"whose import fails: {type(error).__name__}: {error}"
             install = f"{sys.executable} -m pip install 'kedge-streams[compare]'"
             raise ConfigurationError(
                 f"{purpose} {module}, {why}", code=COMPARISON_EXTRA_NOT_INSTALLED, next=install
@@ -197,7 +199,7 @@ def _check_files(files: dict[str, Path | None]) -> None:
             if real.is_dir():
                 raise _unwritable(option, path, "it is a folder")
             if real.exists() and not real.is_file():
-                raise _unwritable(option, path, "it is no file")  # and would become one, even /dev/null
+                raise _unwritable(option, path, "it is not a regular file")  # and would become one, even /dev/null
             made, name = tempfile.mkstemp(prefix=f".{real.name[:80]}.", dir=real.parent)
             os.close(made)
             os.unlink(name)
@@ -208,9 +210,7 @@ def _check_files(files: dict[str, Path | None]) -> None:
 
 
 def _unwritable(option: str, path: Path, why: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"{given_as(option)} {str(path)!r:.200} can't be written: {why}", code=REPORT_NOT_WRITABLE
-    )
+    return ConfigurationError(f"{given_as(option)} {str(path)!r:.200} is not writable: {why}", code=REPORT_NOT_WRITABLE)
 
 
 # -- the measurement and its results

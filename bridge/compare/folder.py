@@ -45,7 +45,7 @@ class ComparisonFolder:
                     return
         except OSError as error:
             raise can_not_begin(unmade(error)) from error
-        raise can_not_begin(f"the folder of the comparison in {parent} was taken away {TRIES_MAX} times")
+        raise can_not_begin(f"the folder of the comparison in {parent} was removed {TRIES_MAX} times")
 
     def close(self) -> None:
         """Remove the folder with all its content, and release the lock. May be called twice; never raises."""
@@ -87,7 +87,7 @@ def can_not_begin(why: str) -> StartError:
 
 def unmade(error: OSError) -> str:
     """Return the sentence for a failure of the comparison's own files, which no mode causes."""
-    return f"a file or process of the comparison's own can't be made: {error.strerror or error}"
+    return f"the comparison could not create its files and processes: {error.strerror or error}"
 
 
 def without_room(folder: Path) -> str:
@@ -96,7 +96,7 @@ def without_room(folder: Path) -> str:
         free = shutil.disk_usage(folder).free
     except OSError:
         return ""
-    return f"there is no room left in {folder.parent}" if free < ROOM_MIN else ""
+    return f"no space is left in {folder.parent}" if free < ROOM_MIN else ""
 
 
 def _until_gone(folder: Path) -> None:

@@ -25,7 +25,9 @@ __all__ = ["PHASES", "ComparisonJob", "ComparisonProgress", "ComparisonRow", "Qu
 
 INTERRUPTED: Final = "interrupted"
 TOO_EARLY: Final = "interrupted before it was measured"
-UNNAMED: Final = "Some results are of several messages, or of timers: they are counted, and neither timed nor compared."
+UNNAMED: Final = (
+    "Some results come from several messages or from timers: they are counted, but neither timed nor compared."
+)
 
 
 def compare(job: ComparisonJob, progress: ComparisonProgress, interrupts: Interrupts | None = None) -> Comparison:

@@ -27,7 +27,7 @@ RateOption = Annotated[
     typer.Option(
         "--rate",
         metavar="N|max",
-        help="Messages offered a second, whether or not a mode keeps up; max: all at once.",
+        help="Messages offered per second, whether or not a mode keeps up; max: all at once.",
         rich_help_panel=_HOW,
     ),
 ]
@@ -37,8 +37,8 @@ P99Option = Annotated[
         "--p99",
         metavar="TIME",
         parser=Duration,
-        help="Seek the most messages a second, from --rate on, with which 99 % of a mode's results come within this "
-        "time: 10ms, 1s.",
+        help="Find the highest rate, starting at --rate, at which 99 % of a mode's results arrive within this time: "
+        "10ms, 1s.",
         rich_help_panel=_HOW,
     ),
 ]
@@ -48,7 +48,7 @@ ForOption = Annotated[
         "--for",
         metavar="TIME",
         parser=Duration,
-        help="What is measured, in each round: 20s, 2m, or a number of seconds.",
+        help="Measured time of each round: 20s, 2m, or a number of seconds.",
         rich_help_panel=_HOW,
     ),
 ]
@@ -58,7 +58,7 @@ WarmUpOption = Annotated[
         "--warm-up",
         metavar="TIME",
         parser=Duration,
-        help="Offered before, and not measured.",
+        help="Time before it, in which messages are offered but not measured.",
         rich_help_panel=_HOW,
     ),
 ]
@@ -68,7 +68,7 @@ RoundsOption = Annotated[
 KillOption = Annotated[
     bool,
     typer.Option(
-        "--kill", help="Kill a process of each mode in the middle, and measure what that costs.", rich_help_panel=_HOW
+        "--kill", help="Kill a process of each mode in the middle, and measure the recovery.", rich_help_panel=_HOW
     ),
 ]
 SparkOption = Annotated[

@@ -69,7 +69,7 @@ class Search:
         self.ended = True
         if self.within is not None:
             self.notes.append(
-                f"{self.within[1].title} may do more than {self.within[0]:,.0f} messages a second: {why}."
+                f"{self.within[1].title} may do more than {self.within[0]:,.0f} messages per second: {why}."
             )
 
     def result(self, bound_ms: float) -> ModeResult | None:
@@ -79,7 +79,8 @@ class Search:
             found.settings[RATE] = f"{rate:,.0f} a second"
             if self.beyond is not None and self.beyond[1].feeder_limited:
                 self.notes.append(
-                    f"{found.title} may do more than {rate:,.0f} messages a second: with more the feeder was the limit."
+                    f"{found.title} may do more than {rate:,.0f} messages per second: above that the feeder "
+                    "was the limit."
                 )
             return found
         if self.beyond is None:
@@ -87,7 +88,7 @@ class Search:
         rate, found = self.beyond
         p99 = (percentiles(found.latencies) or {}).get("p99")
         if not found.problem and p99 is not None:
-            found.problem = f"at {rate:,.0f} messages a second p99 was {p99:,.1f} ms, and {bound_ms:g} ms was the bound"
+            found.problem = f"at {rate:,.0f} messages per second, p99 was {p99:,.1f} ms; the bound is {bound_ms:g} ms"
         return found
 
 
@@ -115,7 +116,7 @@ def sustained(job: ComparisonJob, progress: ComparisonProgress, interrupts: Inte
             for row_search in _wanting(searches, rate):
                 row_search.can_not_try(str(error))
         else:
-            steps.note(f"now {rate:,.10g} messages a second")
+            steps.note(f"now {rate:,.10g} messages per second")
             found = compare(replace(job, rate=rate, modes=tuple(modes)), steps, interrupts)
             made = made or found
             notes += [text for text in found.notes if text not in notes]

@@ -71,7 +71,7 @@ async def test_what_is_measured_is_emitted_once_all_results_of_the_warm_up_are_b
 ) -> None:
     monkeypatch.setattr(Gate, "ready", True)
     monkeypatch.setattr(Gate, "counted", Counter({FIRST: 4}))
-    monkeypatch.setattr(Gate, "begun", 0.0)
+    monkeypatch.setattr(Gate, "started_at", 0.0)
     logins = Logins(5, 7)
     logins.phases = [warming(5), measured(7)]
     given = [*await logins.poll(4), *await logins.poll(4)]

@@ -164,7 +164,7 @@ def test_without_room_for_what_one_gives_the_others_go_on(
     assert all_taken(["a", "b"], tmp_path, monkeypatch) == 1
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["b.json"]
     assert (tmp_path / "docs" / PAGE).exists()
-    assert "a: it could not be taken: some/where: No space left on device\n" in capsys.readouterr().err
+    assert "a: the run failed: some/where: No space left on device\n" in capsys.readouterr().err
 
 
 def raised(error: OSError) -> Any:
@@ -186,7 +186,7 @@ def test_without_room_for_the_log_comparisons_are_told_and_the_others_go_on(
     assert all_taken(["compare-1k", "latency"], tmp_path, monkeypatch) == 1
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["latency.json"]
     assert list((tmp_path / "log").iterdir()) == []
-    assert "compare-1k: it could not be taken: No space left on device\n" in capsys.readouterr().err
+    assert "compare-1k: the run failed: No space left on device\n" in capsys.readouterr().err
 
 
 def test_paths_of_this_machine_are_taken_out_of_what_is_kept(tmp_path: Path) -> None:

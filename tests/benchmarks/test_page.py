@@ -133,7 +133,7 @@ def test_a_mode_whose_slowest_results_are_not_its_alone_says_so_and_one_of_befor
     late["late_in_tail"] = True
     del untold["late_in_tail"]
     page = pages([kept("compare-1k", found)])[PAGE]
-    said = "the feeder was late by more than half of p99: the slowest results are not the mode's alone"
+    said = "the feeder was late by more than half of p99: the slowest results are not due to the mode alone"
     assert f"| Kedge, 2 workers | 0.300 | 1.50 | 1.50 | 1.50 | 1.50 | {said} |" in page
     assert page.count(said) == 1
 
@@ -184,7 +184,7 @@ def test_a_figure_that_few_results_have_stands_behind_them_and_not_in_a_column_o
         {"name": "c", "value": 3, "unit": "rows/s", "late_p99": 1.25, "rows": 1_000},
     ]
     page = pages([kept("latency", found)])[PAGE]
-    assert "|  | value | unit | p99 | besides |" in page
+    assert "|  | value | unit | p99 | also |" in page
     assert "| `a` | 1 | ms | 2.50 | cores 0.500 |" in page
     assert "| `b` | 2 | ms | 3.50 |  |" in page
     assert "| `c` | 3 | rows/s | – | late p99 1.25, rows 1,000 |" in page

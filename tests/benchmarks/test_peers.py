@@ -209,7 +209,7 @@ def test_without_an_output_of_kedges_nothing_passes_for_the_same(tmp_path: Path)
     silent = replace(planted("silent", "lines = []"), name=OURS)
     cells = compared_cells([BY_NAME[BASELINE], silent], WORKLOADS[0], tmp_path)
     assert "no row" in cells[OURS].problem
-    assert "no output of Kedge's to compare with" in cells[BASELINE].problem
+    assert "Kedge's output is missing" in cells[BASELINE].problem
     assert not cells[BASELINE].seconds, "what could not be compared has no figures"
     assert cells[BASELINE].as_json(None)["value"] is None
 
@@ -380,7 +380,7 @@ def test_a_file_that_can_not_be_written_costs_no_figures(tmp_path: Path) -> None
     done = run(OURS, "--json", *options)
     assert done.returncode == 1
     assert json.loads(done.stdout)["results"][0]["start_s"] > 0
-    assert done.stderr.splitlines()[-1] == f"peers: {tmp_path}/peers.json can't be written: Is a directory"
+    assert done.stderr.splitlines()[-1] == f"peers: {tmp_path}/peers.json is not writable: Is a directory"
 
 
 def test_the_command_gives_one_object_with_kedge_in_it_and_writes_it(tmp_path: Path) -> None:

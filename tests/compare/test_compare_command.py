@@ -13,20 +13,20 @@ from bridge.compare.command import again
 from bridge.compare.job import ComparisonJob
 
 WRONG = {
-    "no rate": (["--rate", "0"], "--rate takes a number of messages a second above 0, or max, not '0'", "K701"),
-    "a rate below 0": (["--rate", "-5"], "--rate takes a number of messages a second above 0", "K701"),
-    "a rate without an end": (["--rate", "inf"], "--rate takes a number of messages a second above 0", "K701"),
-    "a rate that is no number": (["--rate", "nan"], "--rate takes a number of messages a second above 0", "K701"),
-    "a rate in words": (["--rate", "fast"], "--rate takes a number of messages a second above 0, or max", "K701"),
+    "no rate": (["--rate", "0"], "--rate takes a number of messages per second above 0, or max, not '0'", "K701"),
+    "a rate below 0": (["--rate", "-5"], "--rate takes a number of messages per second above 0", "K701"),
+    "a rate without an end": (["--rate", "inf"], "--rate takes a number of messages per second above 0", "K701"),
+    "a rate that is no number": (["--rate", "nan"], "--rate takes a number of messages per second above 0", "K701"),
+    "a rate in words": (["--rate", "fast"], "--rate takes a number of messages per second above 0, or max", "K701"),
     "a bound of no time": (["--p99", "0s"], "--p99 takes a time above 0, not 0", "K701"),
     "a bound and all at once": (
         ["--p99", "9ms", "--rate", "max"],
-        "--p99 begins with a rate, and --rate is max",
+        "--p99 needs a first rate, but --rate is max",
         "K701",
     ),
     "a bound and a kill": (
         ["--p99", "9ms", "--kill"],
-        "--p99 seeks a rate without a kill, and --kill is given",
+        "--p99 searches for a rate without kills, but --kill is given",
         "K701",
     ),
     "no time": (["--for", "0"], "--for takes a number of seconds above 0, not 0", "K701"),
@@ -42,30 +42,30 @@ WRONG = {
     "no modes": (["--modes", " , "], "--modes names no mode", "K701"),
     "a report in no folder": (
         ["--report", "nowhere/a.html"],
-        "--report 'nowhere/a.html' can't be written: No such file or directory",
+        "--report 'nowhere/a.html' is not writable: No such file or directory",
         "K702",
     ),
-    "a report that is a folder": (["--report", "folder"], "--report 'folder' can't be written: it is a folder", "K702"),
-    "a report without a name": (["--report", ""], "--report '.' can't be written: it is a folder", "K702"),
+    "a report that is a folder": (["--report", "folder"], "--report 'folder' is not writable: it is a folder", "K702"),
+    "a report without a name": (["--report", ""], "--report '.' is not writable: it is a folder", "K702"),
     "a report in a file": (
         ["--report", "counting.py/a.html"],
-        "--report 'counting.py/a.html' can't be written: Not a directory",
+        "--report 'counting.py/a.html' is not writable: Not a directory",
         "K702",
     ),
     "a report that is a device": (
         ["--report", "/dev/null"],
-        "--report '/dev/null' can't be written: it is no file",
+        "--report '/dev/null' is not writable: it is not a regular file",
         "K702",
     ),
     "a report that is a link to itself": (
         ["--report", "round.html"],
-        "--report 'round.html' can't be written: it is a link that leads to itself",
+        "--report 'round.html' is not writable: it is a link that leads to itself",
         "K702",
     ),
-    "a picture in no folder": (["--png", "nowhere/a.png"], "--png 'nowhere/a.png' can't be written", "K702"),
+    "a picture in no folder": (["--png", "nowhere/a.png"], "--png 'nowhere/a.png' is not writable", "K702"),
     "both in one file": (
         ["--report", "a", "--png", "./a"],
-        "--png 'a' can't be written: --report writes there",
+        "--png 'a' is not writable: --report writes there",
         "K702",
     ),
     "an option that there is not": (["--mode", "record"], "there is no option --mode; did you mean '--modes'?", "K101"),
@@ -89,9 +89,9 @@ def test_a_wrong_use_is_told_in_a_sentence_and_leaves_nothing(
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [
-        ("KEDGE_RATE", "fast", "KEDGE_RATE takes a number of messages a second above 0, or max, not 'fast'"),
+        ("KEDGE_RATE", "fast", "KEDGE_RATE takes a number of messages per second above 0, or max, not 'fast'"),
         ("KEDGE_WARM_UP", "-1", "KEDGE_WARM_UP takes a number of seconds, 0 or more, not -1"),
-        ("KEDGE_REPORT", "nowhere/a.html", "KEDGE_REPORT 'nowhere/a.html' can't be written"),
+        ("KEDGE_REPORT", "nowhere/a.html", "KEDGE_REPORT 'nowhere/a.html' is not writable"),
     ],
 )
 def test_a_wrong_variable_is_called_by_its_name(folder: Path, variable: str, value: str, said: str) -> None:
@@ -104,20 +104,20 @@ def test_a_wrong_variable_is_called_by_its_name(folder: Path, variable: str, val
 def test_a_folder_that_may_not_be_written_to_is_told_before_anything_is_measured(folder: Path) -> None:
     (folder / "locked").mkdir(mode=0o500)
     result = kedge_here("compare", "counting.py", "--report", "locked/a.html", cwd=folder)
-    assert "--report 'locked/a.html' can't be written: Permission denied" in one_sentence(result)
+    assert "--report 'locked/a.html' is not writable: Permission denied" in one_sentence(result)
 
 
 def test_a_disk_that_takes_nothing_is_told_before_anything_is_measured(folder: Path) -> None:
     result = kedge_here("compare", "counting.py", "--report", "/proc/a.html", cwd=folder)
     assert result.returncode == 2
-    assert one_sentence(result).startswith("--report '/proc/a.html' can't be written: ")
+    assert one_sentence(result).startswith("--report '/proc/a.html' is not writable: ")
 
 
 @pytest.mark.parametrize(
     ("module", "options", "said"),
     [
-        ("psutil", (), "kedge compare reads the load of processes by psutil, which is not installed"),
-        ("matplotlib", ("--png", "a.png"), "--report and --png draw by matplotlib, which is not installed"),
+        ("psutil", (), "kedge compare measures processes with psutil, which is not installed"),
+        ("matplotlib", ("--png", "a.png"), "--report and --png draw with matplotlib, which is not installed"),
     ],
 )
 def test_without_its_extra_it_says_how_to_install_it(
@@ -141,7 +141,7 @@ def test_a_library_that_is_broken_is_told_as_such(folder: Path) -> None:
     hidden = {"PYTHONPATH": str(folder / "hidden")}
     result = kedge("compare", "counting.py", "--report", "a.html", cwd=folder, env=hidden)
     why = "OSError: libfoo.so: cannot open shared object file"
-    assert one_sentence(result) == f"--report and --png draw by matplotlib, which can't be imported: {why}"
+    assert one_sentence(result) == f"--report and --png draw with matplotlib, whose import fails: {why}"
 
 
 @pytest.mark.parametrize(
@@ -214,8 +214,8 @@ def test_a_name_that_is_not_there_for_another_reason_is_told_as_it_is(folder: Pa
 @pytest.mark.parametrize(
     ("rate", "said"),
     [
-        ("1e9", "that is 25,000,000,001 messages a round, and 3,000,000 are the most"),
-        ("1e300", "that is more messages than anybody counts a round"),
+        ("1e9", "that is 25,000,000,001 messages per round; the maximum is 3,000,000"),
+        ("1e300", "that is more messages than can be counted per round"),
     ],
 )
 def test_a_rate_of_more_messages_than_can_be_kept_is_told_before_any_is_read(

@@ -101,7 +101,7 @@ def test_a_temporary_directory_that_can_not_be_written_is_one_sentence(
     temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(temporary / "gone"))
-    with pytest.raises(StartError, match="a file or process of the comparison's own can't be made: No such file"):
+    with pytest.raises(StartError, match="the comparison could not create its files and processes: No such file"):
         ComparisonFolder()
 
 

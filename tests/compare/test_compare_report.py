@@ -87,7 +87,7 @@ def test_it_says_of_each_mode_what_the_table_says(whole: str) -> None:
     text = Page(whole).text
     for said in (
         "ssh-alerts: modes compared",
-        "1,000 messages a second for 20 s in each of 2 rounds",
+        "1,000 messages per second for 20 s in each of 2 rounds",
         "P50 from",
         "spark:default, Kedge's settings",
         "did not run: there is no javac here to compile its source with",
@@ -96,7 +96,7 @@ def test_it_says_of_each_mode_what_the_table_says(whole: str) -> None:
         "not exact: 1 missing, 2 repeated, of 40 results",
         "the source ended after 1,200 messages",
         "nothing was stored or sent",
-        "as what Spark can do at best, and not this topology",
+        "the best that Spark can do, not this topology",
         "kedge compare alerts.py --set 'path=a b.log' --rate 1000",
         "Linux x86_64",
     ):
@@ -108,8 +108,8 @@ def test_it_has_a_plot_of_each_kind_and_of_a_kill_only_where_there_was_one(whole
         "Latency by percentile of each mode",
         "Latency over time of each mode",
         "Latency around the kill in each mode",
-        "Messages a second, of each mode",
-        "CPU seconds a million messages, of each mode",
+        "Messages per second, of each mode",
+        "CPU seconds per million messages, of each mode",
         "Memory of all processes, of each mode",
     ]
     peaceful = as_html(comparison(result(), result("embedded")), "again")
@@ -180,7 +180,7 @@ def test_whatever_was_measured_there_is_a_report_of_it(shown: Comparison) -> Non
 def test_it_says_that_there_was_a_kill_where_its_conditions_are() -> None:
     settings = {"rate": 1000.0, "seconds": 5.0, "rounds": 1, "kill": True, "values": ["password"], "warm_up_s": 2.0}
     text = Page(as_html(comparison(result("record"), settings=settings), AGAIN)).text
-    assert "1,000 messages a second for 5 s in one round with a kill in the middle." in text
+    assert "1,000 messages per second for 5 s in one round with a kill in the middle." in text
     assert "values set (--set) password" in text
     assert "they may be secrets" in text
     assert "seconds of warm-up before 2" in text

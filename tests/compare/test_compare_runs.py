@@ -71,7 +71,7 @@ def test_a_source_with_too_few_messages_is_offered_again_and_the_comparison_says
     made = compare(job_of(counting(tmp_path), "count=100", modes=("embedded",)), Told())
     assert made.modes[0].arrived == 80
     assert made.modes[0].exact
-    assert any("100 messages; these were offered 5.0 times over" in note for note in made.notes), made.notes
+    assert any("100 messages and ended; these were offered 5.0 times over" in note for note in made.notes), made.notes
 
 
 def test_a_feeder_that_is_held_up_in_the_measured_part_is_told_as_the_limit(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_ctrl_c_while_messages_are_read_ends_it_too(tmp_path: Path) -> None:
 def test_a_mode_for_which_there_is_no_room_says_so_in_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folders, "ROOM_MIN", 2**62)  # bytes that no disk has
     for one in compare(job_of(counting(tmp_path), modes=KEDGE), Told()).modes:
-        assert one.problem == f"there is no room left in {tempfile.gettempdir()}"
+        assert one.problem == f"no space is left in {tempfile.gettempdir()}"
 
 
 def test_after_ctrl_c_each_mode_has_a_row_that_says_how_far_it_came(tmp_path: Path) -> None:

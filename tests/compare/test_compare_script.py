@@ -31,7 +31,7 @@ def test_what_a_short_source_has_comes_round_again(tmp_path: Path) -> None:
     script = script_of(job_of(counting(tmp_path), "count=20"), tmp_path / "script")
     assert script.held == 20
     assert script.record(47).value == 7  # type: ignore[attr-defined]
-    assert any("20 messages; these were offered" in note for note in script.notes)
+    assert any("20 messages and ended; these were offered" in note for note in script.notes)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def topology() -> Topology:
     return made
 """
     )
-    with pytest.raises(ConfigurationError, match="has processes beside it \\('beside'\\)") as caught:
+    with pytest.raises(ConfigurationError, match="has companions \\('beside'\\)") as caught:
         offer_of(job_of(target))
     assert str(caught.value.code) == "K705"
 
@@ -100,8 +100,8 @@ def topology() -> Topology:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("never", "what is in flight when a worker dies is lost."),
-        ("other ids", "what comes again may be counted twice."),
+        ("never", "messages in flight are lost if a worker dies."),
+        ("other ids", "a replayed message may be counted twice."),
     ],
 )
 def test_of_a_spout_that_can_not_give_again_as_it_was_it_is_said_what_a_run_of_its_own_would_lose(
@@ -116,13 +116,13 @@ def test_of_a_spout_that_can_not_give_again_as_it_was_it_is_said_what_a_run_of_i
     offer = offer_of(job_of(target))
     (note,) = offer.notes
     assert note.startswith("The spout 'numbers' ")
-    assert "is stood in for by what" in note
+    assert "so the comparison replaces it with a source" in note
     assert note.endswith(said)
     assert note in script_of(job_of(target, "count=20"), tmp_path / "script").notes
 
 
 def test_more_messages_than_fit_are_refused_before_anything_runs() -> None:
-    with pytest.raises(ConfigurationError, match="3,000,000 are the most") as caught:
+    with pytest.raises(ConfigurationError, match="the maximum is 3,000,000") as caught:
         counts_of(ComparisonJob("x", rate=1e6, seconds=OFFERED_MAX / 1e6))
     assert str(caught.value.code) == "K707"
 
@@ -142,4 +142,4 @@ def test_messages_of_several_sources_keep_their_turns() -> None:
 )
 def test_how_often_messages_were_offered_is_said_as_it_was(count: int, said: str) -> None:
     (_, note) = prepare._notes(600, count, "")
-    assert note == f"The spouts had no more than 600 messages; {said}, under new ids each time."
+    assert note == f"The spouts gave 600 messages and ended; {said}, under new ids each time."

@@ -96,7 +96,7 @@ def test_both_ends_are_replaced_and_what_nobody_reads_is_seen(tmp_path: Path) ->
 def test_several_spouts_and_results_of_several_messages_are_counted_alike(tmp_path: Path) -> None:
     job = job_of(Path(f"{several(tmp_path)}:several"), modes=("record", "embedded"))
     made = compare(job, Told())
-    assert any("of several messages" in note for note in made.notes)
+    assert any("from several messages" in note for note in made.notes)
     for one in made.modes:
         assert one.problem == ""
         assert one.arrived >= 2 * 100  # both of its readers have each number
@@ -137,7 +137,7 @@ def test_dead_messages_are_noted_and_the_row_is_a_whole_one(tmp_path: Path) -> N
     (one,) = made.modes
     assert one.problem == ""
     assert one.arrived == 72  # of ten digits one is missing
-    assert any("50 messages ended dead" in note for note in made.notes), made.notes
+    assert any("50 messages became dead letters" in note for note in made.notes), made.notes
 
 
 def test_a_mode_that_does_not_keep_up_says_so_beside_what_was_measured(
@@ -152,6 +152,6 @@ def test_a_mode_that_does_not_keep_up_says_so_beside_what_was_measured(
 """
     job = job_of(changed(tmp_path, body), modes=("embedded",), seconds=1.0, warm_up_s=0.1)
     (one,) = compare(job, Told()).modes
-    assert one.problem.startswith("it has not kept up: 1 s after the last message was due")
+    assert one.problem.startswith("it did not keep up: 1 s after the last message was due")
     assert one.arrived == 40
     assert max(one.latencies) > 1_000

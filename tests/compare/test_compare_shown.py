@@ -84,7 +84,7 @@ def test_on_a_terminal_each_mode_has_a_bar_and_ctrl_c_shows_and_keeps_what_was_m
         shown = "\n".join(run.everything())
         assert "━" not in shown, "bars are gone"
         assert run.cursor_shown
-    assert "interrupted: these are the figures of what was measured until then" in shown
+    assert "interrupted: the figures are of the part measured before" in shown
     assert "exactly once" in shown
     assert "interrupted" in (folder / "a.html").read_text().lower()
     assert left_behind(folder) == []
@@ -137,7 +137,7 @@ def test_a_folder_that_goes_in_the_meantime_costs_the_report_and_not_the_table(f
         shutil.rmtree(folder / "out")
         assert run.ended() == 2
     found = told("\n".join(run.said().splitlines()[-2:]))
-    assert found.sentence == "--report 'out/a.html' can't be written: No such file or directory"
+    assert found.sentence == "--report 'out/a.html' is not writable: No such file or directory"
     assert found.code == "K702"
     assert "exactly once" in (folder / "stdout.txt").read_text()
 
@@ -150,7 +150,7 @@ def without_room(blocks: int) -> tuple[str, ...]:
 def test_where_nothing_can_be_written_it_says_so_before_anything_is_measured_k708(folder: Path) -> None:
     result = kedge("compare", "counting.py", *SHORT, "--modes", "embedded", cwd=folder, command=without_room(0))
     assert (result.returncode, result.stdout) == (3, "")
-    assert one_sentence(result).startswith("a file or process of the comparison's own can't be made: ")
+    assert one_sentence(result).startswith("the comparison could not create its files and processes: ")
     assert told(result.stderr).code == "K708"
 
 

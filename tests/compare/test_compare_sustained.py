@@ -62,12 +62,12 @@ def test_each_row_has_its_own_and_is_measured_no_more_once_that_is_found() -> No
     assert len(measured.asked) == len({*measured.asked})
     assert {modes for _, modes in measured.asked[1:]} <= {("record",), ("embedded",), ("record", "embedded")}
     assert told.rows == ["record", "embedded"]
-    assert table.headline(made).startswith("messages a second from ")
+    assert table.headline(made).startswith("messages per second from ")
 
 
 def test_a_row_that_is_never_within_the_bound_says_so_with_what_it_had() -> None:
     (one,) = sought(Measured({"record": 0.0})).modes
-    assert one.problem == "at 8 messages a second p99 was 10.1 ms, and 10 ms was the bound"
+    assert one.problem == "at 8 messages per second, p99 was 10.1 ms; the bound is 10 ms"
 
 
 def test_a_row_that_did_not_run_is_not_tried_again() -> None:
@@ -107,9 +107,9 @@ def test_where_no_more_messages_can_be_offered_that_is_said(tmp_path: Path, monk
     for one in made.modes:
         assert (one.problem, highest(one), one.offered) == ("", 400, 800)
         assert one.exact
-    said = "may do more than 400 messages a second: that is 2,001 messages a round, and 1,100 are the most."
+    said = "may do more than 400 messages per second: that is 2,001 messages per round; the maximum is 1,100."
     assert [note for note in made.notes if "may do more" in note] == [f"{one.title} {said}" for one in made.modes]
     assert [note for note in told.notes if note.startswith("now")] == [
-        "now 200 messages a second",
-        "now 400 messages a second",
+        "now 200 messages per second",
+        "now 400 messages per second",
     ]

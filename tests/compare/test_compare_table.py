@@ -62,8 +62,9 @@ def test_a_mode_that_was_cut_short_keeps_its_figures_and_says_why() -> None:
 def test_figures_that_are_the_feeders_are_never_shown_as_the_modes() -> None:
     slow = result("embedded", ms=0.1, feeder_limited=True, feeder_lag={"p50": 0.8})
     shown = comparison(result("record", ms=0.3), slow, result("spark:1s", ms=900.0))
-    assert "the feeder was the limit, 0.80 ms late at its own p50: these figures are not the mode's" in "\n".join(
-        lines(shown, 120)
+    assert (
+        "the feeder was the limit, 0.80 ms late at its own p50: the figures show the feeder, not the mode"
+        in "\n".join(lines(shown, 120))
     )
     assert "embedded" not in headline(shown)
 
@@ -71,7 +72,7 @@ def test_figures_that_are_the_feeders_are_never_shown_as_the_modes() -> None:
 def test_a_feeder_that_was_late_at_times_is_told_of_the_slowest_results_and_of_no_others() -> None:
     lag = {"p50": 0.001, "p99": 16.0, "max": 20.0}
     late, well = (result(latencies=[0.3] * 97 + [slow] * 3, feeder_lag=lag) for slow in (30.0, 40.0))
-    said = "the feeder was 16 ms late at its own p99: the slowest results are not the mode's alone"
+    said = "the feeder was 16 ms late at its own p99: the slowest results are not due to the mode alone"
     assert said in "\n".join(lines(comparison(late), 120))
     assert "the feeder" not in "\n".join(lines(comparison(well), 120))
     assert [one.as_json()["late_in_tail"] for one in (late, well)] == [True, False]
@@ -101,21 +102,21 @@ def test_results_that_were_not_there_once_each_are_counted() -> None:
 def test_what_came_again_is_told_and_is_exact_behind_a_sink_that_drops_it() -> None:
     again = result(repeated=3, kill=Kill("a worker", 10.0, 120.0, 180.0, None))
     said = "\n".join(lines(comparison(again), 120))
-    assert "40 results came, and 3 repeats, which a sink drops" in said
+    assert "40 results arrived, and 3 repeats, which a sink drops" in said
     assert "in effect  a worker killed" in said
     assert "not exact" not in said
 
 
 def test_a_mode_that_ran_and_gave_nothing_is_not_told_as_one_that_did_not_run() -> None:
     said = "\n".join(lines(comparison(result(), result("embedded", latencies=[], throughput_per_s=None)), 100))
-    assert "  no results: of 40,000 messages none came to a sink" in said
+    assert "  no results: none of 40,000 messages reached a sink" in said
     assert "did not run" not in said
 
 
 def test_what_spark_gives_again_without_python_no_sink_could_drop() -> None:
     again = result("spark:continuous", repeated=3, kill=Kill("the driver", 10.0, 120.0, 180.0, None))
     said = "\n".join(lines(comparison(again), 120))
-    assert "40 results came, and 3 repeats\n" in said
+    assert "40 results arrived, and 3 repeats\n" in said
     assert "       no  the driver killed" in said
     assert again.as_json()["exact_in_effect"] is False
 
@@ -129,7 +130,8 @@ def test_after_a_kill_as_many_results_of_other_messages_are_no_loss() -> None:
     moved = result(missing=3, extra=3, kill=Kill("a worker", 10.0, 120.0, 180.0, None))
     said = "\n".join(lines(comparison(moved), 120))
     assert (
-        "3 of 40 results are of other messages than in most runs: after a kill, replays come in another order" in said
+        "3 of 40 results belong to other messages than in most runs: after a kill, replays come in another order"
+        in said
     )
     assert "not exact" not in said
     assert exactness(moved) == "by count"
@@ -142,7 +144,7 @@ def test_with_a_kill_in_the_middle_the_headline_compares_what_that_has_cost() ->
     shown = comparison(first, second, settings={"rate": 1000.0, "kill": True})
     assert headline(shown) == "after a kill no result for 120 ms (record) to 12 s (spark:1s), 100 times as long"
     said = " ".join(" ".join(lines(shown, 80)).split())
-    assert "a process of each mode was killed in the middle: its latencies are those of that, too" in said
+    assert "a process of each mode was killed in the middle; the latencies include this" in said
 
 
 def test_a_kill_has_a_table_of_its_own() -> None:
@@ -165,7 +167,7 @@ def test_the_headline_compares_the_medians_of_modes_that_ran_the_topology_to_its
 def test_where_all_was_offered_at_once_the_headline_compares_what_got_through() -> None:
     slow, fast = result("spark:1s", throughput_per_s=1200.0), result("record", throughput_per_s=60_000.0)
     shown = comparison(slow, fast, settings={"rate": None})
-    assert headline(shown) == "messages a second from 1,200 (spark:1s) to 60.0k (record), 50 times as many"
+    assert headline(shown) == "messages per second from 1,200 (spark:1s) to 60.0k (record), 50 times as many"
 
 
 @pytest.mark.parametrize(
@@ -179,4 +181,4 @@ def test_few_results_and_an_early_end_are_told() -> None:
     said = " ".join(" ".join(lines(comparison(result(count=12), interrupted=True, notes=["a note"]), 80)).split())
     assert "p99.9 of fewer than 1,000 results is their maximum; some modes had only 12" in said
     assert "a note" in said
-    assert "interrupted: these are the figures of what was measured until then" in said
+    assert "interrupted: the figures are of the part measured before" in said

@@ -89,7 +89,7 @@ def test_the_java_is_compiled_once_and_another_run_needs_no_compiler(
     monkeypatch.setenv("PATH", f"{broken}:{os.environ['PATH']}")
     assert jar.jar(tmp_path) == first
     first.write_bytes(b"damaged")
-    with pytest.raises(RoundProblem, match="javac has not compiled the Java of these modes: no room"):
+    with pytest.raises(RoundProblem, match="javac failed to compile the Java code of these modes: no room"):
         jar.jar(tmp_path)
 
 

@@ -77,10 +77,10 @@ def compiled(path: Path) -> None:
                 command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMPILING_S, check=False
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise RoundProblem(f"{javac} can't be run: {error}") from error
+            raise RoundProblem(f"running {javac} failed: {error}") from error
         if said.returncode:
             words = " ".join((said.stderr or said.stdout).split())[:SAID_MAX]
-            raise RoundProblem(f"{javac} has not compiled the Java of these modes: {words}")
+            raise RoundProblem(f"{javac} failed to compile the Java code of these modes: {words}")
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             for compiled_class in sorted(Path(classes).rglob("*.class")):
                 archive.write(compiled_class, compiled_class.relative_to(classes).as_posix())

@@ -139,14 +139,12 @@ class Round:
     def _begin(self) -> None:
         started_at, first = time.monotonic(), 1 + self.task.behind
         if first > self.task.script.warm:
-            raise RoundProblem(
-                f"it needs a warm-up of {first} messages at least: its results come with what follows them"
-            )
+            raise RoundProblem(f"it needs a warm-up of at least {first} messages: later messages bring its results")
         self._start()
         self._release(first, None)
         self._until("starting", lambda: self.lag is not None and self.arrived.count() > 0, START_S)
         if not self.arrived.count():
-            raise RoundProblem(f"no message has come through within {START_S:g} s of its start")
+            raise RoundProblem(f"no result arrived within {START_S:g} s of its start")
         (_, at_ns), *_ = self.arrived.rows()
         self.trial.start_s = at_ns / 1e9 - started_at
 
@@ -175,7 +173,7 @@ class Round:
                 raise RoundProblem(stood(self.task.folder, script.count + self.task.behind, late_s))
             if not ended and (left := wanted - len(self._there())) > 0:
                 late = f"{round(late_s, 1):g} s after the last message was due"
-                trial.problem = f"it has not kept up: {late} {left:,} of {wanted:,} results were not there"
+                trial.problem = f"it did not keep up: {late}, {left:,} of {wanted:,} results were missing"
             last_ns = max((at for _, at in self.arrived.rows()), default=0)
             trial.cpu_s, trial.memory_mb = usage.end(last_ns / 1e9 if last_ns else None)
         finally:

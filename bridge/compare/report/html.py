@@ -107,41 +107,40 @@ FIGURES: Final = (*LATENCIES, "messages/s", "CPU s/M", "memory", "start", "resul
 KILLED: Final = ("gap", "recovered", "replayed", "repeated", "missing", "exact")
 PERCENTILE: Final = re.compile(r"p\d")
 WORDS: Final = {  # labels of settings and of the machine, with their units
-    "rate": "messages a second",
+    "rate": "messages per second",
     "p99_ms": "99th percentile at most (--p99), ms",
-    "first_rate": "messages a second, at first (--rate)",
-    "seconds": "seconds measured, a round",
+    "first_rate": "messages per second, at first (--rate)",
+    "seconds": "seconds measured per round",
     "warm_up_s": "seconds of warm-up before",
     "kill": "a kill in the middle",
     "values": "values set (--set)",
     "config": "settings of Kedge's (--config)",
     "spark": "Spark's master (--spark)",
     "spark_conf": "settings of Spark's (--spark-conf)",
-    "messages": "messages measured, a round",
+    "messages": "messages measured per round",
     "warm_up_messages": "messages of warm-up",
     "memory_mb": "memory, MB",
     "load_before": "load average before",
     "java": "Java",
 }
 KILL_TOLD: Final = (
-    "Gap: the longest time without a result after the kill, less that of before. Recovered: from the kill to the first "
-    "result of a message that was due after it. Replayed: from the kill until the first replay was acked; – where a "
-    "mode does not tell. Exact: each result was there once; in effect: some came again, which a sink drops, as it "
-    "knows them by their identities; by count: as many as there should be, but some of other messages, as replays come "
-    "in another order; – where a mode did not end."
+    "Gap: the longest time without a result after the kill, minus the longest before it. Recovered: from the kill to "
+    "the first result of a message due after it. Replayed: from the kill until the first replay was acked; – if a mode "
+    "does not report it. Exact: each result arrived once; in effect: some arrived again, and a sink recognises and "
+    "drops them by their identities; by count: the number is right, but some results are of other messages, because "
+    "replays arrive in another order; – if a mode did not end."
 )
-HIDDEN: Final = "Of values and of Spark's settings only the names are told: they may be secrets."
+HIDDEN: Final = "Values and Spark's settings are shown by name only: they may be secrets."
 HOW: Final = (
-    "Messages were read from the topology's own sources beforehand, and offered to each mode by the same schedule: "
-    "the next one is due whether or not the system keeps up. Latency is the time from when a message was due to the "
-    "arrival of its result at the sink, so what waits in a queue counts. Modes took turns, and what came before the "
-    "measured part does not count. In place of the topology's sinks stood a probe that writes down what arrives: "
-    "nothing was stored or sent."
+    "Messages were read from the topology's own sources before the rounds. Each mode was offered them by the same "
+    "schedule: the next message is due whether or not the system keeps up. Latency is the time from when a message "
+    "was due to the arrival of its result at the sink, so waiting in a queue counts. Modes took turns, and the warm-up "
+    "does not count. A probe replaced the topology's sinks and recorded each arrival: nothing was stored or sent."
 )
 JVM_NOTE: Final = (
-    "Continuous and real-time processing accept no operators in Python: their rows are a source, a filter, a count by "
-    "a key where a title says so, and a sink of their own, in the JVM but for what a title says, as what Spark can do "
-    "at best, and not this topology."
+    "Continuous and real-time processing accept no operators in Python. Their rows show the best that Spark can do, "
+    "not this topology. They have a source, a filter and a sink in the JVM, and a count by key or a Python filter if "
+    "the title says so."
 )
 
 
@@ -198,7 +197,7 @@ def _figures_table(modes: Sequence[ModeResult]) -> str:
     return (
         '<div class="wide"><table>\n<thead><tr><th scope="col" class="text">mode</th>'
         f'{head}<th scope="col" class="text">guarantee</th></tr></thead>\n<tbody>{rows}</tbody>\n</table></div>\n'
-        '<p class="soft">CPU s/M: seconds of processors a million messages, of all processes but the feeder.</p>'
+        '<p class="soft">CPU s/M: processor seconds per million messages, of all processes except the feeder.</p>'
     )
 
 
@@ -262,8 +261,8 @@ def _kill(modes: Sequence[ModeResult], looks: plots.Looks) -> Iterator[str]:
 
 def _bars(modes: Sequence[ModeResult], looks: plots.Looks) -> Iterator[str]:
     shown: Sequence[tuple[str, str, Callable[[ModeResult], float | None], str]] = (
-        ("throughput", "Messages a second", lambda one: one.throughput_per_s, ""),
-        ("cpu", "CPU seconds a million messages", lambda one: one.cpu_seconds_per_million, ""),
+        ("throughput", "Messages per second", lambda one: one.throughput_per_s, ""),
+        ("cpu", "CPU seconds per million messages", lambda one: one.cpu_seconds_per_million, ""),
         ("memory", "Memory of all processes", lambda one: one.memory_mb, " MB"),
     )
     for name, title, value, unit in shown:
@@ -277,7 +276,7 @@ def _figure(title: str, svg: str, caption: str = "", key: str = "") -> str:
 
 
 def _over_time_caption(modes: Sequence[ModeResult], looks: plots.Looks) -> str:
-    rings = " Rings are of rows with dashes." if any(looks[mode.title].dashes for mode in modes) else ""
+    rings = " Rings belong to rows with dashes." if any(looks[mode.title].dashes for mode in modes) else ""
     if all(len(mode.latencies) <= plots.FEW for mode in modes):
         return f"Each dot is a result.{rings}"
     return f"Thick: the median of each moment; thin: its slowest result. Dots: single results, where few.{rings}"

@@ -159,10 +159,10 @@ def png(comparison: Comparison) -> bytes:
         left.set_title("latency of a result", color=OF_PNG.text)
         if at_once(comparison) or bounded(comparison):
             _bars(right, modes, found, OF_PNG, lambda one: one.throughput_per_s, "")
-            right.set_title("messages a second", color=OF_PNG.text)
+            right.set_title("messages per second", color=OF_PNG.text)
         else:
             _bars(right, modes, found, OF_PNG, lambda one: one.cpu_seconds_per_million, "")
-            right.set_title("CPU seconds a million messages", color=OF_PNG.text)
+            right.set_title("CPU seconds per million messages", color=OF_PNG.text)
         figure.suptitle(_title(comparison), x=0.01, ha="left", fontsize=11, color=OF_PNG.text)
         handles, labels = left.get_legend_handles_labels()
         if handles:
@@ -186,9 +186,9 @@ def conditions(comparison: Comparison) -> str:
     rate, seconds, rounds = noted.get("rate"), noted.get("seconds"), noted.get("rounds")
     parts = []
     if isinstance(rate, int | float):
-        parts.append(f"{rate:,.10g} messages a second")
+        parts.append(f"{rate:,.10g} messages per second")
     elif bounded(comparison):
-        parts.append(f"the most messages a second with p99 within {noted['p99_ms']:g} ms")
+        parts.append(f"the highest rate with p99 within {noted['p99_ms']:g} ms")
     elif "rate" in noted:
         parts.append("all messages at once")
     if seconds is not None and not at_once(comparison):

@@ -18,12 +18,13 @@ INDENT: Final = "  "
 SAID_LINES_MAX: Final = 12  # lines that one sentence may take
 FEW: Final = 1_000  # with fewer results, the 99.9th percentile is only their maximum
 WHAT_IT_IS: Final = (
-    "latency: from when a message was due to its result's arrival at the sink; CPU s/M: seconds a million messages"
+    "latency: from when a message was due to its result's arrival at the sink; CPU s/M: seconds per million messages"
 )
 WHAT_KILLED_IS: Final = (
-    "gap: the longest time without a result after the kill, less that of before; recovered: until the first one that "
-    "was due after it; replayed: until the first replay was acked; exact: whether each result was there once, or in "
-    "effect, as a sink drops what it has already; by count: as many, but some of other messages"
+    "gap: the longest time without a result after the kill, minus the longest before it; recovered: until the first "
+    "result of a message due after the kill; replayed: until the first replay was acked; exact: each result arrived "
+    "once; in effect: some arrived again, and a sink drops repeats; by count: the number is right, but some results "
+    "are of other messages"
 )
 
 
@@ -102,14 +103,14 @@ def sentences(comparison: Comparison) -> Iterator[str]:
     if found := headline(comparison):
         yield found
     if with_kill(comparison) and any(map(measured, comparison.modes)):
-        yield "a process of each mode was killed in the middle: its latencies are those of that, too"
+        yield "a process of each mode was killed in the middle; the latencies include this"
     few = [mode for mode in comparison.modes if 0 < len(mode.latencies) < FEW]
     if few:
         least = min(len(mode.latencies) for mode in few)
         yield f"p99.9 of fewer than {FEW:,} results is their maximum; some modes had only {least:,}"
     yield from comparison.notes
     if comparison.interrupted:
-        until = "these are the figures of what was measured until then"
+        until = "the figures are of the part measured before"
         yield f"interrupted{f': {until}' if any(map(measured, comparison.modes)) else ' before anything was measured'}"
 
 
@@ -140,7 +141,7 @@ def headline(comparison: Comparison) -> str:
     ]
     unit: Callable[[float], str]
     if at_once(comparison) or bounded(comparison):
-        what, unit, how = "messages a second", rate, "as many"
+        what, unit, how = "messages per second", rate, "as many"
         found = sorted((mode.throughput_per_s, mode.title) for mode in fair if mode.throughput_per_s)
     elif with_kill(comparison):
         what, unit, how = "after a kill no result for", milliseconds, "as long"
@@ -172,13 +173,13 @@ def remarks_of(one: ModeResult) -> Iterator[str]:
     if one.problem:
         yield f"{'did not end' if measured(one) else 'did not run'}: {one.problem}"
     elif not measured(one):
-        yield f"no results: of {counted(one.offered, 'message')} none came to a sink"
+        yield f"no results: none of {counted(one.offered, 'message')} reached a sink"
     if one.feeder_limited:
         late = milliseconds(one.feeder_lag.get("p50"))
-        yield f"the feeder was the limit, {late} late at its own p50: these figures are not the mode's"
+        yield f"the feeder was the limit, {late} late at its own p50: the figures show the feeder, not the mode"
     elif one.late_in_tail:
         late = milliseconds(one.feeder_lag["p99"])
-        yield f"the feeder was {late} late at its own p99: the slowest results are not the mode's alone"
+        yield f"the feeder was {late} late at its own p99: the slowest results are not due to the mode alone"
     if wrong := inexact(one):
         yield wrong
 
@@ -192,10 +193,10 @@ def inexact(one: ModeResult) -> str:
     """Return the results that were not there exactly once, in a few words; empty if all were."""
     results = counted(one.arrived, "result")
     if not (one.missing or one.extra):
-        again = f"{results} came, and {counted(one.repeated, 'repeat')}"
+        again = f"{results} arrived, and {counted(one.repeated, 'repeat')}"
         return f"{again}{'' if one.mode in JVM_ONLY else ', which a sink drops'}" if one.repeated else ""
     if reordered(one):
-        other = f"{one.missing:,} of {results} are of other messages than in most runs"
+        other = f"{one.missing:,} of {results} belong to other messages than in most runs"
         return f"{other}: after a kill, replays come in another order"
     parts = (("missing", one.missing), ("repeated", one.repeated), ("that no other mode gave", one.extra))
     return f"not exact: {', '.join(f'{count:,} {what}' for what, count in parts if count)}, of {results}"

@@ -128,7 +128,7 @@ class OneRun:
         limit = UP_ON_SPARK_S if self._way.on_spark else UP_S
         self._release(1, None, 0.0)
         if not self._wait(self._is_up, "starting", limit):
-            raise Over(f"it was not up within {limit:g} s")
+            raise Over(f"it did not start within {limit:g} s")
         self.trial.start_s = time.monotonic() - self._started_at
 
     def _is_up(self) -> bool:
@@ -158,7 +158,7 @@ class OneRun:
             raise Over(feeder.stood(self._folder, script.count, seconds + DRAIN_S))
         if not self._wait(lambda: self._kill_at is None and self._is_quiet(), "measuring", self._drain_s()):
             late = f"{self._drain_s():g} s after the last message was due"
-            self.trial.problem = f"it has not kept up: {late} {self._left()} were not processed"
+            self.trial.problem = f"it did not keep up: {late}, {self._left()} were not processed"
         last_ns = max(max(self._acked), max((arrival.at_ns for arrival in self._arrivals.found), default=0))
         fed = start + (seconds if script.rate is not None else 0.0)
         self.trial.cpu_s, self.trial.memory_mb = self._usage.end(max(last_ns / 1e9, fed))
@@ -287,7 +287,7 @@ class OneRun:
         self._kill_at = None
         pid = self._victim()
         if pid is None:
-            self.trial.notes.append(f"{self._way.row.title}: there was nobody to kill.")
+            self.trial.notes.append(f"{self._way.row.title}: there was no process to kill.")
             return
         self.trial.victim = self._way.victim
         self._committed = self._batches()[1] if self._way.on_spark else 0
@@ -335,7 +335,7 @@ class OneRun:
         except (ValueError, KeyError, TypeError, AttributeError):
             return False
         if dead:
-            self.trial.notes.append(f"{self._way.row.title}: {counted(dead, 'message')} ended dead.")
+            self.trial.notes.append(f"{self._way.row.title}: {counted(dead, 'message')} became dead letters.")
         return bool(dead)
 
     def _why_ended(self) -> str:

@@ -174,13 +174,13 @@ class Feeding:
             self._process.stdin.write(json.dumps(command).encode() + b"\n")
             self._process.stdin.flush()
         except OSError as error:
-            raise FeederError(f"the feeder has gone: {error.strerror}") from error
+            raise FeederError(f"the feeder was lost: {error.strerror}") from error
 
     def _waited(self) -> None:
         ends = time.monotonic() + ANSWER_S
         while self.answer() is None:
             if time.monotonic() > ends:
-                raise FeederError(f"the feeder does not answer, for {ANSWER_S:g} s now")
+                raise FeederError(f"the feeder has not answered for {ANSWER_S:g} s")
             time.sleep(0.005)
 
 

@@ -68,7 +68,7 @@ def offer_of(job: ComparisonJob) -> Offer:
     if made.companions:
         names = ", ".join(repr(component.name) for component in made.companions)
         raise ConfigurationError(
-            f"{target} has processes beside it ({names}), and can't be compared", code=INCOMPARABLE_TOPOLOGY
+            f"{target} has companions ({names}), which kedge compare does not support", code=INCOMPARABLE_TOPOLOGY
         )
     sources = sources_of(made)
     name, config = made.name, made.config
@@ -85,10 +85,10 @@ def _unrepeatable(made: Graph) -> Iterator[str]:
     """Yield the replays that a normal run does not get from its spouts, but a comparison does, as it repeats
     messages."""
     missed = {
-        "never": "can't give a message again, and is stood in for by what can: in a run of its own, what is in flight "
-        "when a worker dies is lost",
-        "other ids": "gives messages again under other ids, and is stood in for by what keeps them: in a run of its "
-        "own, what comes again may be counted twice",
+        "never": "can't replay messages, so the comparison replaces it with a source that can: in a normal run, "
+        "messages in flight are lost if a worker dies",
+        "other ids": "replays messages under other ids, so the comparison replaces it with a source that keeps ids: in "
+        "a normal run, a replayed message may be counted twice",
     }
     for component in made.components:
         if component.kind == "spout" and (text := missed.get(component.prototype.given_again)):
@@ -102,9 +102,9 @@ def counts_of(job: ComparisonJob) -> tuple[int, int, float]:
     measured = (job.rate if job.rate is not None else AT_ONCE_A_SECOND) * job.seconds
     if not warm + measured <= OFFERED_MAX:
         all_ = warm + measured
-        many = f"{all_:,.0f} messages" if all_ < COUNTED_MAX else "more messages than anybody counts"
+        many = f"{all_:,.0f} messages" if all_ < COUNTED_MAX else "more messages than can be counted"
         raise ConfigurationError(
-            f"that is {many} a round, and {OFFERED_MAX:,} are the most", code=TOO_MANY_COMPARISON_MESSAGES
+            f"that is {many} per round; the maximum is {OFFERED_MAX:,}", code=TOO_MANY_COMPARISON_MESSAGES
         )
     return math.ceil(warm) + max(1, math.ceil(measured)), math.ceil(warm), rate
 
@@ -173,19 +173,19 @@ def _last(folder: Path, process: "subprocess.Popen[bytes]") -> str:
 def _nothing(offer: Offer, why: str) -> str:
     names = " and ".join(repr(source.name) for source in offer.sources)
     if why:
-        return f"{names} gave no message within some seconds, so there is nothing to compare with"
-    return f"{names} ended without a message, so there is nothing to compare with"
+        return f"{names} gave no message within some seconds, so there are no messages to compare with"
+    return f"{names} ended without a message, so there are no messages to compare with"
 
 
 def _notes(held: int, count: int, why: str) -> list[str]:
-    notes = ["No sink of the topology ran: what would have reached them was timed and counted."]
+    notes = ["No sink of the topology ran: a probe timed and counted their inputs."]
     if held < count:
         because = {
-            "": "had no more",
-            "quiet": f"gave nothing more for {QUIET_S:g} s",
-            "slow": f"gave no more within {ALL_S:g} s",
-        }.get(why, "were read no further")
+            "": " and ended",
+            "quiet": f" and then none for {QUIET_S:g} s",
+            "slow": f" within {ALL_S:g} s",
+        }.get(why, "")
         times = count / held
         offered = f"these were offered {times:,.1f} times over" if times >= 1.05 else "a few were offered twice"
-        notes.append(f"The spouts {because} than {held:,} messages; {offered}, under new ids each time.")
+        notes.append(f"The spouts gave {held:,} messages{because}; {offered}, under new ids each time.")
     return notes

@@ -50,7 +50,7 @@ def counted_of(target: str) -> tuple[str, str] | tuple[()]:
             return pattern, key
     except (TypeError, ValueError, re.error):
         pass
-    text = f"{SAMPLES} has in {COUNTED} under {name!r} no pair of a regular expression and the name of a group of it"
+    text = f"{COUNTED}[{name!r}] in {SAMPLES} must be a pair: a regular expression, and the name of one of its groups"
     raise ConfigurationError(text, code=INVALID_COUNTED)
 
 

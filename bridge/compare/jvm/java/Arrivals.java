@@ -15,10 +15,10 @@ import org.apache.spark.sql.ForeachWriter;
 import org.apache.spark.sql.Row;
 
 /**
- * A sink that writes down when each row has come: its `number` and System.nanoTime(), two little-endian longs each.
+ * A sink that records the arrival of each row: its `number` and System.nanoTime(), as two little-endian longs.
  *
- * Into a file of this JVM's own in a folder, through memory, so that it is there whatever becomes of the JVM. The file
- * is longer than what is in it: a time of 0 is its end. On Linux that clock is CLOCK_MONOTONIC, as Python's is.
+ * Each JVM writes its own file in the folder, through mapped memory, so the rows survive the JVM's death. The file is
+ * longer than its content, which ends at the first time of 0. On Linux the clock is CLOCK_MONOTONIC, as in Python.
  */
 public final class Arrivals extends ForeachWriter<Row> {
     private static final long serialVersionUID = 1L;
@@ -44,7 +44,7 @@ public final class Arrivals extends ForeachWriter<Row> {
     @Override
     public void close(Throwable error) {}
 
-    /** The file. Writers come and go with epochs and batches, and this stays. */
+    /** The file. It stays open in this JVM, while Spark opens and closes writers for each epoch or batch. */
     private static final class Log {
         private static final int CHUNK_BYTES = 1 << 20;
         private static final int CHUNKS_MAX = 4_096; // 268 million rows
@@ -77,10 +77,11 @@ public final class Arrivals extends ForeachWriter<Row> {
 
         private void nextChunk() {
             if (chunks == CHUNKS_MAX) {
-                throw new IllegalStateException("more rows have come than there can be");
+                throw new IllegalStateException("more rows arrived than the file can hold");
             }
             long begins = (long) chunks++ * CHUNK_BYTES;
-            ByteBuffer zeros = ByteBuffer.allocate(CHUNK_BYTES); // its room: a page that finds none later kills
+            // Zeros allocate disk space first: a write to a mapped page without space kills the JVM.
+            ByteBuffer zeros = ByteBuffer.allocate(CHUNK_BYTES);
             try {
                 while (zeros.hasRemaining()) {
                     file.write(zeros, begins + zeros.position());

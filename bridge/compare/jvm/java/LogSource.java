@@ -29,10 +29,11 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * A log as a streaming source: `number` and `text` of each message, in one partition, as soon as it is released.
+ * A log as a streaming source: the `number` and `text` of each message, in one partition, as soon as the feeder
+ * releases it.
  *
- * In micro-batches, continuously and in real time. An offset is the number of the next message. Options: `folder`,
- * `counter` and `wake`, as Messages has them.
+ * Supports micro-batches, continuous processing and real-time mode. An offset is the number of the next message.
+ * Options: `folder`, `counter` and `wake`, the arguments of Messages.of.
  */
 public final class LogSource implements TableProvider {
     private static final StructType SCHEMA =
@@ -55,7 +56,7 @@ public final class LogSource implements TableProvider {
         }
 
         @Override
-        @SuppressWarnings("deprecation") // the name of what replaces it is not the same in all of Spark 4
+        @SuppressWarnings("deprecation") // the name of its replacement differs between versions of Spark 4
         public StructType schema() {
             return SCHEMA;
         }
@@ -93,7 +94,7 @@ public final class LogSource implements TableProvider {
         }
     }
 
-    /** The number of the next message. */
+    /** An offset: the number of the next message. */
     private static final class Next extends Offset implements PartitionOffset {
         final long number;
 
@@ -124,7 +125,7 @@ public final class LogSource implements TableProvider {
             return new Next(Long.parseLong(json.trim()));
         }
 
-        /** From there on, without an end. */
+        /** Returns one partition that begins at the offset and has no end. */
         public InputPartition[] planInputPartitions(Offset start) {
             return new InputPartition[] {new Slice(place, ((Next) start).number, Long.MAX_VALUE)};
         }
@@ -190,7 +191,7 @@ public final class LogSource implements TableProvider {
             end = slice.end();
         }
 
-        /** Waits for what is not there yet; false at the end of a slice that has one, or where it is interrupted. */
+        /** Waits for the next message. Returns false at the end of the slice, or if the thread is interrupted. */
         @Override
         public boolean next() {
             return next < end && took(FOREVER);

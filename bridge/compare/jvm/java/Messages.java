@@ -19,17 +19,19 @@ import java.util.concurrent.locks.ReentrantLock;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * The messages of a comparison, and how many of them its feeder has released by now. One of each folder in a JVM.
+ * The messages of a comparison, and the number of messages that its feeder has released. A JVM has one object per
+ * folder.
  *
- * The folder has `texts`, one after the other in UTF-8, and `ends`, where each of them ends, a little-endian long each.
- * Message k is the (k modulo as many as there are)-th. The feeder counts in a file of eight bytes, and writes a byte
- * into a named pipe whenever it has counted: who waits sleeps until then, as Kedge's own source does.
+ * The folder has two files. `texts` has all texts in UTF-8, one after the other. `ends` has the end of each text, as a
+ * little-endian long. Message k has text number k modulo the number of texts. The feeder counts released messages in a
+ * file of eight bytes. After each change it writes a byte into a named pipe, which wakes waiting readers, as in Kedge's
+ * own source.
  */
 final class Messages {
     private static final VarHandle LONGS =
             MethodHandles.byteBufferViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
-    private static final long LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(100); // between two looks, whoever wakes us
-    private static final int WAKES_MAX = 65_536; // bytes of the pipe that are read at once
+    private static final long LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(100); // longest sleep between two looks
+    private static final int WAKES_MAX = 65_536; // most bytes of the pipe in one read
     private static final Map<String, Messages> ALL = new ConcurrentHashMap<>();
 
     private final MappedByteBuffer texts;
@@ -39,7 +41,7 @@ final class Messages {
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition released = lock.newCondition();
 
-    /** Those of a folder; the first who asks begins to listen to the pipe. */
+    /** Returns the messages of a folder. The first call begins to read the pipe. */
     static Messages of(String folder, String counter, String wake) {
         return ALL.computeIfAbsent(folder, one -> new Messages(Path.of(one), Path.of(counter), wake));
     }
@@ -50,22 +52,22 @@ final class Messages {
             ends = mapped(folder.resolve("ends"));
             this.counter = mapped(counter);
             held = ends.capacity() / Long.BYTES;
-            // for writing too: a pipe that is opened for reading alone waits for who writes
+            // for writing too: opening a pipe for reading only blocks until a writer opens it
             RandomAccessFile pipe = new RandomAccessFile(wake, "rw");
             Thread waking = new Thread(() -> wake(pipe), "released");
             waking.setDaemon(true);
             waking.start();
         } catch (IOException error) {
-            throw new IllegalStateException("the messages of " + folder + " can't be read", error);
+            throw new IllegalStateException("reading the messages of " + folder + " failed", error);
         }
     }
 
-    /** How many are. */
+    /** Returns the number of released messages. */
     long released() {
         return (long) LONGS.getAcquire((ByteBuffer) counter, 0);
     }
 
-    /** Whether a message is; waits for it for so long at most. */
+    /** Waits at most `nanos` until a message is released. Returns true if it is. */
     boolean await(long number, long nanos) throws InterruptedException {
         if (released() > number) {
             return true;
@@ -106,7 +108,7 @@ final class Messages {
                 }
             }
         } catch (IOException error) {
-            // who waits looks for itself then
+            // waiting readers still read the counter every LOOK_NANOS
         }
     }
 
