@@ -206,6 +206,20 @@ class _Reading:
         elif value not in (None, Any) and not isinstance(value, TypeVar) and (wrong := type_problem(value)):
             self.problem(INVALID_STATE_TYPE, f"keeps a state of a type that can't be stored: {wrong}")
 
+    def _hints(
+        self, function: Callable[..., Any], named: str, parameters: int, wanted: str, code: Code
+    ) -> dict[str, Any] | None:
+        """Return the annotations of a method with so many parameters and a result. Enter a problem if it has others.
+        `named`: the method with its article."""
+        if (count := len(_positional(function))) != parameters:
+            self.problem(code, f"has {named} of {count} parameters besides self; write {wanted}")
+            return None
+        hints = typing.get_type_hints(function)
+        if "return" not in hints:
+            self.problem(code, f"needs the annotation of what {named.partition(' ')[2]} gives; write {wanted}")
+            return None
+        return hints
+
     def timer(self, bolt: Any, function: Callable[..., Any], state: Any) -> None:
         """Read `on_timer(key, name, state)`: its outputs are streams of the bolt, as those of `process` are. `state`:
         the annotation in `process`."""
@@ -214,15 +228,7 @@ class _Reading:
             self.problem(INVALID_ON_TIMER, f"defines `on_timer`, and a timer is a part of the state; write {wanted}")
             return
         wanted = "on_timer(self, key: tuple[Any, ...], name: str, state: State[Z]) -> Iterator[Y]"
-        parameters = _positional(function)
-        if len(parameters) != 3:
-            self.problem(
-                INVALID_ON_TIMER, f"has an `on_timer` of {len(parameters)} parameters besides self; write {wanted}"
-            )
-            return
-        hints = typing.get_type_hints(function)
-        if "return" not in hints:
-            self.problem(INVALID_ON_TIMER, f"needs the annotation of what `on_timer` gives; write {wanted}")
+        if (hints := self._hints(function, "an `on_timer`", 3, wanted, INVALID_ON_TIMER)) is None:
             return
         results = hints["return"]
         waits = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
@@ -231,7 +237,7 @@ class _Reading:
                 INVALID_ON_TIMER, "has an `on_timer` that is async; it is called when a timer is due, and can't wait"
             )
             return
-        given = hints.get(parameters[2])
+        given = hints.get(_positional(function)[2])
         if given not in (None, Any, State, state) and state is not State:
             text = f"has an `on_timer` of {_said(given)}, and a `process` of {_said(state)}; it is the same state"
             self.problem(INVALID_ON_TIMER, text)
@@ -241,14 +247,7 @@ class _Reading:
     def tick(self, bolt: Any, function: Callable[..., Any]) -> None:
         """Read `tick(now)`: its outputs are streams of the bolt, too. It may be async even if `process` is not."""
         wanted = "tick(self, now: datetime) -> Iterator[Y], or -> None where it gives nothing"
-        if len(parameters := _positional(function)) != 1:
-            self.problem(
-                INVALID_TICK_METHOD, f"has a `tick` of {len(parameters)} parameters besides self; write {wanted}"
-            )
-            return
-        hints = typing.get_type_hints(function)
-        if "return" not in hints:
-            self.problem(INVALID_TICK_METHOD, f"needs the annotation of what `tick` gives; write {wanted}")
+        if (hints := self._hints(function, "a `tick`", 1, wanted, INVALID_TICK_METHOD)) is None:
             return
         self.bound = bindings(bolt, "tick")
         self.gives(hints["return"], "tick")

@@ -13,6 +13,7 @@ from bolts.sinks.contract import Written
 from bolts.sinks.keys import sink_key
 from bolts.sinks.upsert import Upsert
 from bolts.sinks.values import BadValue
+from topology.codes.code import Code
 from topology.components import Tuple
 from topology.errors import ConfigurationError
 from topology.records import Record
@@ -84,6 +85,16 @@ class SinkRow(Generic[T]):
     key: bytes
     places: list[int]
     refused: str = ""
+
+
+def check_own_table(sink: str, table: RecordTable, other: RecordTable | None, code: Code) -> None:
+    """Raise ConfigurationError if another class has the table. `other`: the table of that class, if there is one."""
+    if other is not None:
+        raise ConfigurationError(
+            f"{sink}: table {table.name!r} holds {other.cls.__module__}.{other.cls.__name__}, and can't hold "
+            f"{table.cls.__module__}.{table.cls.__name__} too",
+            code=code,
+        )
 
 
 def entries_of(

@@ -21,7 +21,7 @@ from typing import Final
 
 from topology.codes.comparison import COMPARISON_FILES_NOT_WRITABLE
 from topology.errors import StartError
-from topology.filesystem.locks import lock_in_place, lock_shared
+from topology.filesystem.locks import lock_shared, open_locked
 
 PREFIX: Final = "kedge-compare-"
 ALIVE: Final = "alive"  # the file that is locked
@@ -29,7 +29,6 @@ TRIES_MAX: Final = 16  # attempts to make a folder; each can only fail by anothe
 ENTRIES_MAX: Final = 10_000  # entries of a temporary directory that a sweep examines
 SWEPT_MAX: Final = 16  # folders that one sweep removes; the next comparison removes more
 ROOM_MIN: Final = 1_000_000  # bytes: with less, a mode has no room to write
-_OPEN: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ComparisonFolder:
@@ -138,15 +137,7 @@ def _locked(folder: Path, flags: int = 0) -> int | None:
     its = os.lstat(folder)
     if not stat.S_ISDIR(its.st_mode) or its.st_uid != os.geteuid() or its.st_mode & 0o777 != 0o700:
         return None
-    lock = os.open(folder / ALIVE, _OPEN | flags, 0o600)
-    try:
-        if lock_in_place(lock, folder / ALIVE):  # it may have been swept before it was locked
-            return lock
-    except OSError:
-        os.close(lock)
-        raise
-    os.close(lock)
-    return None
+    return open_locked(folder / ALIVE, os.O_RDWR | flags)
 
 
 def _remove(folder: Path) -> bool:

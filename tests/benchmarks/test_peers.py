@@ -276,7 +276,7 @@ def test_numbered_lines_all_differ_and_words_do_not_come_equally_often() -> None
 
 def test_the_real_log_comes_again_with_other_addresses() -> None:
     if not inputs.REAL_LOG.exists():
-        pytest.skip("the shared data are not there")
+        pytest.skip("the real logs, ../shared/data, are not here")
     lines = list(islice(inputs.sshd(4_000), 4_000))
     first, second = (
         {found.source_ip for one in part if (found := work.failure(one))} for part in (lines[:2_000], lines[2_000:])
@@ -298,8 +298,14 @@ def test_a_run_past_its_limit_is_ended_with_all_that_it_has_started(tmp_path: Pa
     assert time.monotonic() - begun < 30
     left = [int(pid) for pid in pids.read_text().split()]
     assert len(left) == 2
-    while any(is_running(pid) for pid in left):
-        assert time.monotonic() - begun < 30
+    wait_for(lambda: not any(is_running(pid) for pid in left), "the end of all processes")
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    """Waits until the condition holds."""
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {LIMIT_S:g} s for {what}"
         time.sleep(0.01)
 
 
@@ -362,8 +368,8 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process_behind() -> None:
         while "plus start-up" not in process.stderr.readline():  # the first round is done
             assert process.poll() is None
         own = psutil.Process(process.pid)
-        while not (started := own.children(recursive=True)):
-            time.sleep(0.01)
+        wait_for(lambda: bool(own.children(recursive=True)), "a process of a round")
+        started = own.children(recursive=True)
         process.send_signal(signal.SIGINT)
         out, told = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130, told

@@ -191,7 +191,7 @@ def test_state_gives_rows_and_commits_a_second_of_each_store() -> None:
 
 @pytest.mark.service("postgres")
 def test_state_measures_the_server_that_tests_use() -> None:
-    psycopg = pytest.importorskip("psycopg")
+    psycopg = pytest.importorskip("psycopg", reason="needs pip install 'kedge-streams[postgres]'")
     dsn = os.environ.get("KEDGE_TEST_POSTGRES") or "postgresql://postgres@127.0.0.1:5432/test"
     try:
         psycopg.connect(dsn, connect_timeout=3).close()

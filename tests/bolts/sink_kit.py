@@ -4,6 +4,7 @@ Must not reach into a sink: it looks at acks, fails and the file, as a run and a
 """
 
 import asyncio
+import errno
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +16,10 @@ from enum import Enum, IntEnum
 from pathlib import Path
 from typing import Any, Literal
 
+import pytest
+
 from bolts import JsonLinesSink, SqliteSink
+from bolts.sinks import known_keys
 from bolts.sinks.batching import BatchingSink
 from topology.components import Source, Task, Tuple
 from topology.records import Record
@@ -156,3 +160,17 @@ async def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
     """Waits for a condition, not for a time."""
     async with asyncio.timeout(within_s):
         await driver.until(condition)
+
+
+def index_without_room_twice(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Let the index of known keys find a full disk twice, and room from then on. Returns the folder of each try."""
+    made, folders = known_keys._made_in, list[Path]()
+
+    def no_room(folder: Path) -> object:
+        folders.append(folder)
+        if len(folders) <= 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return made(folder)
+
+    monkeypatch.setattr(known_keys, "_made_in", no_room)
+    return folders

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from sink_kit import Alert, alert, feed, json_rows, opened, stored, tup
+from sink_kit import Alert, alert, feed, index_without_room_twice, json_rows, opened, stored, tup
 
 from bolts import JsonLinesSink
 from bolts.sinks import jsonlines, known_keys
@@ -138,20 +138,10 @@ def test_an_index_without_room_is_asked_again_and_forgets_nothing(tmp_path: Path
 async def test_a_sink_whose_index_can_not_be_made_waits_and_stores_nothing_meanwhile(
     path: Path, few: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = known_keys._made_in
-    refused = 0
-
-    def no_room(folder: Path) -> object:
-        nonlocal refused
-        refused += 1
-        if refused <= 2:
-            raise OSError(28, "No space left on device")
-        return made(folder)
-
-    monkeypatch.setattr(known_keys, "_made_in", no_room)
+    folders = index_without_room_twice(monkeypatch)
     async with opened(JsonLinesSink(path, batch=7)) as sink:
         out = await feed(sink, [alert(number) for number in range(1, 31)])
-        assert (refused, len(out.acked), out.failed) == (3, 30, {})
+        assert (len(folders), len(out.acked), out.failed) == (3, 30, {})
     assert len(json_rows(path)) == 30
 
 

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from sink_kit import KINDS, Kind, alert, feed, json_rows, opened
+from sink_kit import KINDS, Kind, alert, feed, index_without_room_twice, json_rows, opened
 
 from bolts import JsonLinesSink
-from bolts.sinks import batching, jsonlines, known_keys
+from bolts.sinks import batching, jsonlines
 from bolts.sinks.files import lacking
 from bolts.sinks.known_keys import KnownKeys
 from topology.errors import NotYet
@@ -77,22 +77,12 @@ async def test_a_file_whose_keys_had_no_room_for_their_index_is_locked_again_F73
     path = tmp_path / "alerts.jsonl"
     async with opened(JsonLinesSink(path)) as sink:
         await feed(sink, [alert(number) for number in range(1, 31)])
-    made = known_keys._made_in
-    refused = 0
-
-    def no_room(folder: Path) -> object:
-        nonlocal refused
-        refused += 1
-        if refused <= 2:
-            raise OSError(28, "No space left on device")
-        return made(folder)
-
-    monkeypatch.setattr(known_keys, "_made_in", no_room)
+    folders = index_without_room_twice(monkeypatch)
     monkeypatch.setattr(jsonlines, "KEYS_READ", 5)
     monkeypatch.setattr(jsonlines, "KnownKeys", partial(KnownKeys, 4))
     async with opened(JsonLinesSink(path)) as sink:
         out = await feed(sink, [alert(number) for number in range(1, 32)])
-        assert (refused, len(out.acked), out.failed) == (3, 31, {})
+        assert (len(folders), len(out.acked), out.failed) == (3, 31, {})
     assert len(json_rows(path)) == 31
 
 

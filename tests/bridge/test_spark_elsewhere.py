@@ -121,7 +121,7 @@ def test_a_run_whose_executors_have_another_folder_in_its_place_ends_with_a_sent
     """In time: state that is kept on a machine's own disk would be missing at the next start. `ours`: with the Python
     that is made for this machine, which is in that other folder."""
     if cluster.blind is None:
-        pytest.skip("a process can't have folders of its own here")
+        pytest.skip("this system gives a process no mounts of its own")
     given = {} if ours else {"PYSPARK_PYTHON": python(cluster.folder)}
     one = run_in(cluster.blind, cluster.master, *for_executors(), environment=given)
     assert one.end() == 1, one.text()

@@ -111,7 +111,7 @@ def test_nothing_listens_but_on_loopback_or_in_the_run_s_own_directories(folder:
         outcome = run.drained()
     assert outcome.figures["restarts"] == 0
     if shown is None:
-        pytest.skip("there is no ss: only /proc/net was asked")
+        pytest.skip("needs ss (apt install iproute2); only /proc/net was checked")
     assert [str(commands) in line for line in shown].count(True) == 1
     shown = [line for line in shown if str(commands) not in line]
     assert all(str(folder / "r") in line or re.search(r" (127\.0\.0\.1|\[::1\]):\d+ ", line) for line in shown), shown

@@ -107,8 +107,7 @@ def test_a_signal_while_a_bolt_opens_ends_the_run_before_anything_was_read_F10(
 def test_a_signal_before_anything_runs_ends_in_one_sentence(folder: Path) -> None:
     (folder / "slow.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(600)\n")
     with started("run", "slow.py", cwd=folder) as run:
-        while "importing" not in (folder / "stdout.txt").read_text():
-            time.sleep(0.02)
+        wait_for(lambda: "importing" in (folder / "stdout.txt").read_text(), "the import")
         run.process.send_signal(signal.SIGINT)
         assert run.ended() == 1
     assert run.said().splitlines()[-1] == "kedge: interrupted before anything ran"

@@ -123,7 +123,7 @@ def test_ctrl_c_drains_and_the_view_says_what_is_left(folder: Path) -> None:
         assert any("endless was ended by force" in line for line in run.lines())
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGTSTP"), reason="no job control")
+@pytest.mark.skipif(not hasattr(signal, "SIGTSTP"), reason="this system has no job control")
 def test_ctrl_z_gives_the_terminal_back_until_it_goes_on(folder: Path) -> None:
     with terminal(folder, "run", "endless.py") as run:
         run.until_shown(TITLES)

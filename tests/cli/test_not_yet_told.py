@@ -59,7 +59,7 @@ def test_ctrl_c_ends_a_run_that_waits_F73(folder: Path, workers: int) -> None:
 
 
 def test_a_server_that_refuses_connections_is_waited_for_and_then_is_exit_status_3_F73(folder: Path) -> None:
-    pytest.importorskip("psycopg")
+    pytest.importorskip("psycopg", reason="needs pip install 'kedge-streams[postgres]'")
     with socket.socket() as taken:  # bound, and not listening: refused, and nobody else takes it
         taken.bind(("127.0.0.1", 0))
         (folder / "stored.py").write_text(POSTGRES.format(port=taken.getsockname()[1]))

@@ -6,12 +6,12 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from cli_kit import KEDGE, kedge, kedge_here, one_sentence, started
+from cli_kit import KEDGE, kedge, kedge_here, one_sentence, started, wait_for
 
 from topology.storage.directory.state_dir import StateDir
 
@@ -208,12 +208,32 @@ def test_a_reader_that_goes_away_is_no_error(folder: Path) -> None:
     assert result.stderr == ""
 
 
+@contextmanager
+def written_by(fifo: Path, reader: "subprocess.Popen[str]") -> Iterator[None]:
+    """Open the FIFO for writing once the reader has opened it, and close it at the end."""
+    opened: list[int] = []
+
+    def has_reader() -> bool:
+        assert reader.poll() is None, "it ended before it read"
+        with suppress(OSError):  # ENXIO: there is no reader yet
+            opened.append(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+        return bool(opened)
+
+    wait_for(has_reader, "a reader of the FIFO")
+    try:
+        yield
+    finally:
+        os.close(opened[0])
+
+
 def test_ctrl_c_ends_it_with_one_sentence_and_gives_the_directory_back(folder: Path) -> None:
     os.mkfifo(folder / "never")
-    with subprocess.Popen(
-        [KEDGE, "state", "import", "never", "--yes"], cwd=folder, stderr=subprocess.PIPE, text=True
-    ) as process:
-        time.sleep(1.0)  # it waits for somebody to write
+    with (
+        subprocess.Popen(
+            [KEDGE, "state", "import", "never", "--yes"], cwd=folder, stderr=subprocess.PIPE, text=True
+        ) as process,
+        written_by(folder / "never", process),  # it reads now, and gets nothing
+    ):
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
     assert process.returncode == 1
@@ -226,9 +246,7 @@ def test_while_the_topology_runs_it_is_refused(folder: Path) -> None:
     endless = APP.replace("Items([", "Paced(Items([").replace("range(count)])", "range(10**6)]), 50.0)")
     (folder / "endless.py").write_text(endless.replace("import Items, Ticker", "import Items, Paced"))
     with started("run", "endless.py", "--state-dir", ".kedge/visits", cwd=folder) as run:
-        deadline = time.monotonic() + 30
-        while not (folder / ".kedge" / "visits" / "socket").exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_for((folder / ".kedge" / "visits" / "socket").exists, "the run's socket")
         result = kedge_here("state", "show", "users", "10.0.0.1", cwd=folder)
         assert result.returncode == 3
         assert "is in use by another run" in one_sentence(result)

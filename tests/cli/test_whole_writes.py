@@ -28,7 +28,7 @@ def disturbed(by_signal: threading.Event) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals of POSIX, which Windows lacks")
 @pytest.mark.parametrize("buffered", [True, False], ids=["buffered", "PYTHONUNBUFFERED"])
 @pytest.mark.parametrize("what", ["a line", "what stands above the view"])
 def test_signals_amid_a_write_cost_none_of_it(what: str, buffered: bool) -> None:

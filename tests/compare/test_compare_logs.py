@@ -42,11 +42,11 @@ def round_of(folder: Path, err: str, log: str = "") -> Path:
     return folder / "round"
 
 
-@pytest.mark.skipif(bool(java.missing()), reason="without Java nothing is started that could die")
+@pytest.mark.skipif(bool(java.missing()), reason="needs Java: without it no process of Spark starts")
 def test_a_driver_of_sparks_that_dies_at_the_start_has_its_reason_and_its_log_in_the_row(
     tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("pyspark")
+    pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
     (tmp_path / "torn" / "py4j").mkdir(parents=True)
     (tmp_path / "torn" / "py4j" / "__init__.py").write_text("raise RuntimeError('the library is torn')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "torn"))
@@ -254,7 +254,7 @@ def test_the_newest_fifty_logs_are_kept_however_many_files_are_beside_them(tempo
 def test_modes_of_sparks_are_told_without_java_before_they_are_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("pyspark")
+    pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     for way in ways_of(("spark:default", "spark:continuous"), ""):
         assert why_not(way).startswith(f"Spark needs Java, but JAVA_HOME is {tmp_path}, which has none")

@@ -239,7 +239,7 @@ def test_a_kill_while_all_is_offered_at_once_tells_when_the_first_replay_was_ack
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_sparks_micro_batches_are_compared_with_the_same_bolts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pyspark")
+    pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
     monkeypatch.setattr(
         measure, "ways_of", lambda modes, guarantee, key="": ways_of(modes, guarantee, key)[:2]
     )  # one start
@@ -256,7 +256,7 @@ def test_sparks_micro_batches_are_compared_with_the_same_bolts(tmp_path: Path, m
 @dear
 @pytest.mark.timeout(600)
 def test_sparks_own_defaults_have_a_row_of_their_own_with_the_same_results(tmp_path: Path) -> None:
-    pytest.importorskip("pyspark")
+    pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
     tuned, plain = compare(job_of(counting(tmp_path), modes=("spark:100ms",)), Told()).modes
     for one in (tuned, plain):
         assert one.problem == ""
@@ -268,7 +268,7 @@ def test_sparks_own_defaults_have_a_row_of_their_own_with_the_same_results(tmp_p
 @dear
 @pytest.mark.timeout(600)
 def test_a_killed_driver_of_sparks_loses_nothing_d16(tmp_path: Path) -> None:
-    pytest.importorskip("pyspark")
+    pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'")
     job = job_of(counting(tmp_path), modes=("embedded", "spark:default"), kill=True, seconds=6.0)
     for one in compare(job, Told()).modes:
         assert one.problem == ""

@@ -6,7 +6,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import psutil
@@ -102,8 +101,9 @@ def test_without_colours_bars_have_none(folder: Path) -> None:
 def test_a_signal_before_anything_was_measured_leaves_no_process(folder: Path, number: signal.Signals) -> None:
     with started("compare", "endless.py", "--modes", "embedded", cwd=folder) as run:
         run.until_said("compares modes of endless.py")
-        time.sleep(0.5)  # while messages are read
-        children = psutil.Process(run.process.pid).children(recursive=True)
+        compares = psutil.Process(run.process.pid)
+        until(lambda: bool(compares.children(recursive=True)), "the process that reads messages")
+        children = compares.children(recursive=True)
         run.process.send_signal(number)
         assert run.ended() in (1, 130)
     assert "Traceback" not in run.said()

@@ -105,7 +105,7 @@ def test_where_the_cache_can_not_be_written_it_is_compiled_for_the_run(tmp_path:
 def test_without_a_compiler_a_mode_says_so_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     java = shutil.which("java")
     if java is None:
-        pytest.skip("there is no Java here at all, which is another sentence")
+        pytest.skip("needs a Java; there is none here")
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "java").symlink_to(java)

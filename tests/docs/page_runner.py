@@ -73,7 +73,7 @@ class PageRunner:
                 pytest.skip(problem)
             return
         assert service == "postgres", service
-        psycopg = pytest.importorskip("psycopg")
+        psycopg = pytest.importorskip("psycopg", reason="needs pip install 'kedge-streams[postgres]'")
         dsn = os.environ.get("KEDGE_TEST_POSTGRES") or "postgresql://postgres@127.0.0.1:5432/test"
         try:
             connection = psycopg.connect(dsn, autocommit=True, connect_timeout=3)

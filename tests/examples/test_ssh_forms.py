@@ -74,7 +74,7 @@ def test_a_user_that_is_called_like_the_end_of_a_line_of_pams_names_no_address(t
     assert [address for address, *_ in stored(tmp_path, lines)] == ["1.2.3.4"]
 
 
-@pytest.mark.skipif(not REAL_LOG.exists(), reason="no ../shared/data")
+@pytest.mark.skipif(not REAL_LOG.exists(), reason="the real sshd log, ../shared/data/loghub, is not here")
 def test_the_real_logs_pam_lines_alone_name_the_attackers_that_its_own_lines_name(tmp_path: Path) -> None:
     lines = REAL_LOG.read_text().splitlines()
     both = {address for address, *_ in stored(tmp_path, lines)}

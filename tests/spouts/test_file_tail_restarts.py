@@ -21,7 +21,7 @@ def reuse_inode(path: Path, content: bytes) -> None:
         if candidate.stat().st_ino == inode:
             candidate.rename(path)
             return
-    pytest.skip("this file system doesn't give an inode out again soon")
+    pytest.skip("this file system does not soon reuse an inode")
 
 
 @pytest.mark.parametrize("closed", [True, False], ids=["closed", "killed"])

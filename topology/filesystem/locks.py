@@ -41,3 +41,17 @@ def lock_in_place(descriptor: int, path: Path) -> bool:
     except (BlockingIOError, FileNotFoundError):
         return False
     return (there.st_dev, there.st_ino) == (opened.st_dev, opened.st_ino)
+
+
+def open_locked(path: Path, flags: int) -> int | None:
+    """Open the file, and lock it as `lock_in_place` does. Return its descriptor, or None if it is locked already or was
+    replaced before it was locked. Does not follow a link. Raises OSError if it can't be opened or locked."""
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        if lock_in_place(descriptor, path):
+            return descriptor
+    except OSError:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None

@@ -130,12 +130,7 @@ class PostgresStore:
         if table is None:
             table = PostgresTable(cls, self._table_name, self._schema, self._upsert)
             other = next((known_table for known_table in self._tables.values() if known_table.sql == table.sql), None)
-            if other is not None:
-                raise ConfigurationError(
-                    f"PostgresSink: table {table.name!r} holds {other.cls.__module__}.{other.cls.__name__}, and can't "
-                    f"hold {cls.__module__}.{cls.__name__} too",
-                    code=POSTGRES_TABLE_CLASS_CONFLICT,
-                )
+            tables.check_own_table("PostgresSink", table, other, POSTGRES_TABLE_CLASS_CONFLICT)
             self._check(table)
             self._tables[cls] = table
         return table

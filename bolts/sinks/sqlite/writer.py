@@ -89,12 +89,7 @@ class SqliteWriter:
         if table is None:
             table = SqliteTable(cls, self._table_name, self._upsert)
             other = next((t for t in self._tables.values() if t.name.lower() == table.name.lower()), None)
-            if other is not None:
-                raise ConfigurationError(
-                    f"SqliteSink: table {table.name!r} holds {other.cls.__module__}.{other.cls.__name__}, and can't "
-                    f"hold {cls.__module__}.{cls.__name__} too",
-                    code=SQLITE_TABLE_CLASS_CONFLICT,
-                )
+            rows.check_own_table("SqliteSink", table, other, SQLITE_TABLE_CLASS_CONFLICT)
             self._check(table)
             self._tables[cls] = table
         return table

@@ -185,20 +185,13 @@ class ComparisonView(Bars):
         self._gone = False
 
     def __enter__(self) -> "ComparisonView":
-        from topology.cli.output.live import out_of_the_way
-        from topology.cli.output.screen import written_above
+        from topology.cli.output.live import drawn
 
-        self._closing.enter_context(written_above(self._screen))
-        self._closing.callback(self._clear)
-        self._closing.enter_context(out_of_the_way(self._screen))
+        self._closing.enter_context(drawn(self._screen))
         return self
 
     def __exit__(self, *raised: Any) -> None:
         self._closing.close()
-
-    def _clear(self) -> None:
-        with contextlib.suppress(OSError):  # the terminal is gone, and there is no reader
-            self._screen.clear()
 
     def planned(self, rows: Sequence[ComparisonRow]) -> None:
         super().planned(rows)

@@ -240,7 +240,7 @@ def test_no_orphan_stays_when_the_run_is_killed(tmp_path: Path, what: str, more:
         killed(process)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="it is Linux that tells who is stopped")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows which processes are stopped")
 def test_no_orphan_stays_when_the_run_is_killed_while_it_and_the_guard_are_stopped(tmp_path: Path) -> None:
     process = kedge(tmp_path, "well")
     try:

@@ -19,7 +19,7 @@ from topology.errors import ConfigurationError
 from topology.filesystem.safe_files import followed, open_anew, open_lock, write_anew
 
 STRANGER = 54_321
-ROOT = pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="only root can plant as somebody else")
+ROOT = pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="needs root, to plant as another user")
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_a_sink_says_that_its_lock_or_file_is_a_link(shared: Path, victim: Path,
     elif os.geteuid() == 0:
         planted(shared / "out", victim)
     else:
-        pytest.skip("only root can plant as somebody else")
+        pytest.skip("needs root, to plant as another user")
     store = sink(str(shared / "out"))._make_store()
     with pytest.raises(ConfigurationError):
         store.open()

@@ -40,17 +40,11 @@ class LiveView:
         self._closing = contextlib.ExitStack()
 
     def __enter__(self) -> "LiveView":
-        self._closing.enter_context(written_above(self._screen))
-        self._closing.callback(self._clear)
-        self._closing.enter_context(out_of_the_way(self._screen))
+        self._closing.enter_context(drawn(self._screen))
         return self
 
     def __exit__(self, *raised: Any) -> None:
         self._closing.close()
-
-    def _clear(self) -> None:
-        with contextlib.suppress(OSError):  # the terminal is gone
-            self._screen.clear()
 
     def show(self, now: Now) -> None:
         """Draw the run as it is now. Never raises if the terminal is gone."""
@@ -76,6 +70,18 @@ class LiveView:
 @cache
 def _style(name: str) -> Style:
     return Style.parse(name)
+
+
+@contextlib.contextmanager
+def drawn(screen: Screen) -> Iterator[None]:
+    """Keep other output above the view, give way to Ctrl-Z, and clear the view at the end."""
+    with written_above(screen):
+        try:
+            with out_of_the_way(screen):
+                yield
+        finally:
+            with contextlib.suppress(OSError):  # the terminal is gone, and there is no reader
+                screen.clear()
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from typing import Final
 
 from topology.codes.startup import COMPONENT_DIR_NOT_CREATED
 from topology.errors import StartError
-from topology.filesystem.locks import lock_in_place
+from topology.filesystem.locks import open_locked
 
 PREFIX: Final = "kedge-files-"  # of the temporary folders
 TRIES_MAX: Final = 16  # attempts to make one; an attempt fails only if another run sweeps at that very moment
@@ -105,17 +105,9 @@ def _locked(path: Path) -> int | None:
             or folder_status.st_mode & 0o777 != 0o700
         ):
             return None
-        lock = os.open(path / _LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return open_locked(path / _LOCK, os.O_RDONLY)
     except FileNotFoundError:
         return None
-    try:
-        if lock_in_place(lock, path / _LOCK):  # it may have been swept before it was locked
-            return lock
-    except OSError:
-        os.close(lock)
-        raise
-    os.close(lock)
-    return None
 
 
 def _removed(path: Path) -> bool:
