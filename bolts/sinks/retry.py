@@ -44,7 +44,7 @@ class RetryForever:
 
         Raises StoreAway after `limit_s`, or once `ending` is set. Raises any other exception of the call at once.
         """
-        started_at, told_at, tries = self._loop.time(), float("-inf"), 0
+        started_at, reported_at, tries = self._loop.time(), float("-inf"), 0
         delay = RETRY_FIRST_S
         while True:
             try:
@@ -58,8 +58,8 @@ class RetryForever:
                 self.retries += 1
                 away = f"its store is away ({error}), retry {tries}"
                 self._tell(away)
-                if now - started_at >= TOLD_S and now - told_at >= AGAIN_S:
-                    told_at = now
+                if now - started_at >= TOLD_S and now - reported_at >= AGAIN_S:
+                    reported_at = now
                     log.warning(
                         "%s: %s, for %.0f s so far; its inputs wait (%s)",
                         self._component,
@@ -73,7 +73,7 @@ class RetryForever:
             else:
                 if tries:
                     self._tell("")
-                if told_at > started_at:
+                if reported_at > started_at:
                     away_s = self._loop.time() - started_at
                     log.warning("%s: its store is back, after %.0f s and %d retries", self._component, away_s, tries)
                 return result

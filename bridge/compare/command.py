@@ -231,7 +231,7 @@ def _measured_and_shown(job: ComparisonJob, report: Path | None, png: Path | Non
             _show(comparison, as_json)
         finally:  # a full stdout must not cost the report
             _write(comparison, job, report, png)
-        return INTERRUPTED if interrupts.came or comparison.interrupted else _status(comparison)
+        return INTERRUPTED if interrupts.received or comparison.interrupted else _status(comparison)
 
 
 def _status(comparison: "Comparison") -> int:

@@ -21,14 +21,14 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """Within `taken`, notes a SIGINT, SIGTERM or SIGHUP as `came`.
+    """Within `taken`, notes a SIGINT, SIGTERM or SIGHUP as `received`.
 
     The first signal raises KeyboardInterrupt, once: at once within `raising`, else when the next `raising` begins, or
     at the next `check`. Outside the main thread, where no signals come, it changes nothing.
     """
 
     def __init__(self) -> None:
-        self.came = False
+        self.received = False
         self._raised = False
         self._raising = False
 
@@ -57,12 +57,12 @@ class Interrupts:
 
     def check(self) -> None:
         """Raises KeyboardInterrupt if a signal came that has raised nothing yet."""
-        if self.came and not self._raised:
+        if self.received and not self._raised:
             self._raised = True
             raise KeyboardInterrupt
 
     def _signal(self, number: int, frame: FrameType | None) -> None:
-        self.came = True
+        self.received = True
         if self._raising:
             self.check()
 

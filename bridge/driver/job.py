@@ -107,7 +107,7 @@ class HistoryRunning:
         self._has_run = False  # True if a job has succeeded in this life
         self._not_before = 0.0  # monotonic time of the next try
         self._forgets_at = 0.0  # monotonic time of the next check for old records
-        self._told_no_room = False
+        self._reported_no_room = False
 
     def begin(self) -> None:
         """Open the histories, and check that the job can run. Raises UserError if it cannot."""
@@ -142,8 +142,8 @@ class HistoryRunning:
             if not (words := no_room(error)):
                 raise
             self._not_before = time.monotonic() + AGAIN_S
-            if not self._told_no_room:
-                self._told_no_room = True
+            if not self._reported_no_room:
+                self._reported_no_room = True
                 self._say(f"{self.spec.name}: the disk has no room ({words}); the job resumes once it has")
 
     # -- when a job runs
@@ -225,7 +225,7 @@ class HistoryRunning:
         self._staged.publish(cut.base, parts)
         self.folder.end(Epoch(cut.number), cut.ends)
         self._staged.clear()
-        self._pending, self._has_run, self._told_no_room = False, True, False
+        self._pending, self._has_run, self._reported_no_room = False, True, False
 
     def _results(self, cut: Cut) -> tuple[list[str], int]:
         """Return the files of the job's results, and the number of rows in them."""

@@ -22,7 +22,7 @@ from bridge.driver.batch import InBatch, QueryRun, as_it_is, keep, wanted
 from bridge.driver.connect_end import with_end
 from bridge.driver.source import FORMAT
 from bridge.errors import UserError
-from bridge.files.consistency import disagreement, unbegun
+from bridge.files.consistency import disagreement, missing_epoch
 from bridge.files.input import StreamInput
 from bridge.files.lease import Lease
 from bridge.files.query import Ends, Epoch, QueryFolder
@@ -76,7 +76,7 @@ class Running:
         """Start the query, if it has anything to do. Raises UserError for a query that cannot be started."""
         epoch = self.folder.epoch()
         if epoch is None:
-            if problem := unbegun(self.folder):
+            if problem := missing_epoch(self.folder):
                 raise UserError(f"query {self.spec.name!r} cannot resume: {problem}")
             epoch = Epoch()
             self.folder.begin(epoch)

@@ -14,13 +14,13 @@ TIME: Final = 8  # bytes at the beginning of a position that hold the time
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def in_batch(begun_us: int, position: bytes) -> bytes:
-    """Return the position of a row in a batch that began at `begun_us`, in microseconds since 1970. `query.timed` does
-    the same in Spark."""
-    return begun_us.to_bytes(TIME, "big") + position
+def in_batch(batch_started_us: int, position: bytes) -> bytes:
+    """Return the position of a row in a batch that began at `batch_started_us`, in microseconds since 1970.
+    `query.timed` does the same in Spark."""
+    return batch_started_us.to_bytes(TIME, "big") + position
 
 
-def begun_us(position: bytes) -> int:
+def batch_started_us(position: bytes) -> int:
     """Return when the batch of a position began: the reverse of `in_batch`."""
     return int.from_bytes(position[:TIME], "big")
 

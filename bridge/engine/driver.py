@@ -76,7 +76,7 @@ def drive(request: dict[str, Any], voice: DriverVoice) -> int:
     except Exception as error:
         if not isinstance(error, KedgeError):
             traceback.print_exception(error, file=sys.stderr)
-        said, lines = to_mend(error, python_process.raised)
+        said, lines = error_to_fix(error, python_process.raised)
         for line in lines:
             voice.status(f"| {line}")
         if said:
@@ -86,14 +86,14 @@ def drive(request: dict[str, Any], voice: DriverVoice) -> int:
     return 1
 
 
-def to_mend(error: BaseException, raised: "RaisedNotes") -> tuple[str, list[str]]:
+def error_to_fix(error: BaseException, raised: "RaisedNotes") -> tuple[str, list[str]]:
     """Return a sentence about an error that a user has to fix and that is not an error of Spark, and its traceback.
     Both are empty for any other error. Notes of errors in Spark's processes count only if the query failed: if the JVM
     is gone, the note may be of a task that Spark tried again with success."""
     from bridge.engine.offsets import unreadable
-    from bridge.engine.user_errors import told_of
+    from bridge.engine.user_errors import error_lines
 
-    said, lines = told_of(error)
+    said, lines = error_lines(error)
     if not said and of_the_query(error):
         said, lines = raised.read()
     return said or unreadable(error), lines

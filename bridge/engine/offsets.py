@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bridge.engine.counts_and_timers import CountsAndTimers
-from bridge.files.consistency import ADVICE, disagreement, unbegun
+from bridge.files.consistency import ADVICE, disagreement, missing_epoch
 from bridge.files.query import Ends, Epoch, QueryFolder, lowest
 from bridge.spark.errors import SAID_MAX, no_room
 from topology.user_frames import text_of
@@ -49,7 +49,7 @@ def missing(folder: QueryFolder, inputs: Sequence[str], book: CountsAndTimers, *
     """Return a sentence about files that were deleted. Without it the query would wait forever for them, or their
     records would silently be missing from the output. Empty if all files exist, or if nothing has begun. `timed`: some
     bolt has timers. If none has, a missing `book` holds only counts, which then start from zero."""
-    problem = unbegun(folder) or disagreement(folder, Epoch(), inputs)
+    problem = missing_epoch(folder) or disagreement(folder, Epoch(), inputs)
     if not problem and timed and book.is_new and any(checkpoint(folder).glob("commits/[0-9]*")):
         problem = f"{book.path} is missing, but it held the timers of the checkpoint's keys: {ADVICE}"
     return problem

@@ -38,10 +38,10 @@ from bridge.engine.rows import (
     rows_of,
     timers_of,
 )
-from bridge.engine.sinks import Sinks, counts_itself, told_of_all, with_counts
+from bridge.engine.sinks import Sinks, counts_itself, summary_of_all, with_counts
 from bridge.engine.source import FORMAT, EngineSource
 from bridge.engine.timers_source import TIMERS_INPUT, TimersInput
-from bridge.engine.user_errors import ComponentRaised, told_of
+from bridge.engine.user_errors import ComponentRaised, error_lines
 from bridge.errors import UserError
 from bridge.files.input import StreamInput
 from bridge.files.query import Ends, Epoch, QueryFolder, place
@@ -275,19 +275,19 @@ class EngineRunning:
             taken, given = counts.get((name, "executed"), 0), counts.get((name, "emitted"), 0)
             emits = f", {given:,} out" if self.mapped.plan.components[name].streams else ""
             yield f"{name}: {taken:,} in{emits}"
-            for line in self._told_elsewhere(name, counts) if name in self.mapped.shared else said.get(name, ()):
+            for line in self._summary_elsewhere(name, counts) if name in self.mapped.shared else said.get(name, ()):
                 yield f"  {line}" if line.startswith(" ") else f"{name}: {line}"
 
-    def _told_elsewhere(self, name: str, counts: Mapping[tuple[str, str], int]) -> list[str]:
+    def _summary_elsewhere(self, name: str, counts: Mapping[tuple[str, str], int]) -> list[str]:
         if not counts_itself(self.mapped.plan.components[name].prototype):
             return []
         prepare = with_counts(self._process.routing, counts)
-        return told_of_all(name, counts, lambda: self._sinks_of([(name, 0)], prepare), self._say_raised)
+        return summary_of_all(name, counts, lambda: self._sinks_of([(name, 0)], prepare), self._say_raised)
 
     def _say_raised(self, raised: Iterable[ComponentRaised]) -> None:
         """Report errors that end nothing, because all rows are stored."""
         for error in raised:
-            text, lines = told_of(error)
+            text, lines = error_lines(error)
             for line in [*(f"| {line}" for line in lines), text]:
                 self._say(line)
 

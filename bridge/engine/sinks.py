@@ -305,7 +305,7 @@ def with_counts(routing: Routing, counts: Counts) -> Callable[[str, Any], None]:
     return prepare
 
 
-def told_of_all(
+def summary_of_all(
     name: str, counts: Counts, made: Callable[[], Sinks], tell: Callable[[Sequence[ComponentRaised]], None]
 ) -> list[str]:
     """Return the summary of a sink for all its copies. `made` returns one more copy, not yet open. If the copy cannot

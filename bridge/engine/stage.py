@@ -15,7 +15,7 @@ from types import GeneratorType
 from typing import Any, Final
 
 from acker.identity import timer_pair
-from bridge.engine.batch_clock import TIME, BatchClock, begun_us
+from bridge.engine.batch_clock import TIME, BatchClock, batch_started_us
 from bridge.engine.mapping import Mapped, is_timed, key_of
 from bridge.engine.rows import (
     DUE,
@@ -230,7 +230,7 @@ class StageBolts:
         """Set the time and the random seeds of the bolts, so that they are the same in each attempt at a batch."""
         if position[:TIME] != self._batch:
             self._batch = position[:TIME]
-            self._clock.now_us = begun_us(position)
+            self._clock.now_us = batch_started_us(position)
             for name, random in self._randoms.items():
                 random.seed(name.encode() + position)
 

@@ -44,7 +44,7 @@ def at_input(component: str, call: str, cause: BaseException, record: object) ->
     return ComponentRaised(component, call, cause, at)
 
 
-def told_of(error: BaseException) -> tuple[str, list[str]]:
+def error_lines(error: BaseException) -> tuple[str, list[str]]:
     """Return a sentence about an error that a user has to fix, and the user's traceback. Both are empty for an error
     that may pass, or that is ours."""
     if isinstance(error, WorkerError):
@@ -85,7 +85,7 @@ class RaisedNotes:
     def write(self, error: BaseException) -> None:
         """Note an error, from any process of Spark, several at once. An error that no user has to fix is not noted. A
         broken store is noted too, and ends the run: only one in the driver recovers in the driver's next life."""
-        said, lines = (_sentence(error), list[str]()) if isinstance(error, WorkerError) else told_of(error)
+        said, lines = (_sentence(error), list[str]()) if isinstance(error, WorkerError) else error_lines(error)
         if not said:
             return
         content = {"said": said, "lines": lines}

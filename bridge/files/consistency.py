@@ -49,7 +49,7 @@ def begun_to_read(folder: QueryFolder, name: str) -> dict[str, int]:
     return found
 
 
-def unbegun(folder: QueryFolder) -> str:
+def missing_epoch(folder: QueryFolder) -> str:
     """Return a sentence about files of a query that has no epoch. Return an empty text if there are none, so that the
     query can start."""
     left = [*folder.folder.glob("checkpoint/*/offsets/*"), *map(folder.batch, folder.batches())]

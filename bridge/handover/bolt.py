@@ -77,7 +77,7 @@ class HandOver(BatchingSink):
             if not started.is_noted(f"{self.input}/{number}"):
                 break
         self._wants_end = False
-        self._nudge = asyncio.Event()
+        self._wake = asyncio.Event()
         self._floors: list[bytes] = []  # the floors at the last removal
         await super().open(task)
         started.note(f"{self.input}/{task.index}")
@@ -90,7 +90,7 @@ class HandOver(BatchingSink):
         unavailable; the end is then noted when the store is back."""
         await super().flush(out)
         self._wants_end = True
-        self._nudge.set()
+        self._wake.set()
         group_commit = self._keeper
         assert group_commit is not None, "it is open"
         while self._says_end() and not group_commit.done():
@@ -103,7 +103,7 @@ class HandOver(BatchingSink):
         """Close the sink."""
         if self._keeper is not None:
             self._ending.set()
-            self._nudge.set()
+            self._wake.set()
             await asyncio.wait([self._keeper])
         await super().close()
 
@@ -148,10 +148,10 @@ class HandOver(BatchingSink):
         while not self._ending.is_set():
             try:
                 async with asyncio.timeout(LOOK_S):
-                    await self._nudge.wait()
+                    await self._wake.wait()
             except TimeoutError:
                 pass
-            self._nudge.clear()
+            self._wake.clear()
             if self._wants_end and self._idle.is_set() and self.broken is None:
                 await self._end()
             await self._forget()

@@ -3,7 +3,7 @@
 import sqlite3
 from pathlib import Path
 
-from bolts.sinks.sqlite.table import ROWS_MAX, SqliteTable, rows_told
+from bolts.sinks.sqlite.table import ROWS_MAX, SqliteTable, row_lines
 from topology import Record
 
 
@@ -21,7 +21,7 @@ def stored(folder: Path, rows: list[tuple[str, int, str | None]], create: str = 
     connection.executemany(table.insert, [(*row, number.to_bytes(32, "big")) for number, row in enumerate(rows)])
     connection.commit()
     connection.close()
-    return list(rows_told(path, "a store.db", [table]))
+    return list(row_lines(path, "a store.db", [table]))
 
 
 def test_rows_stand_in_columns_without_the_key(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sink_kit import feed, opened, sqlite_rows, stored, tup
 
 from bolts import JsonLinesSink, SqliteSink
-from bolts.sinks.sqlite.table import SqliteTable, rows_told
+from bolts.sinks.sqlite.table import SqliteTable, row_lines
 from bolts.sinks.upsert import Upsert
 from topology.errors import ConfigurationError
 from topology.records import Record
@@ -151,7 +151,7 @@ async def test_a_broken_trigger_of_the_users_fails_the_rows_and_is_not_taken_for
 async def test_the_newest_rows_are_told_by_their_revision(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     await stored(SqliteSink(path, **BY_PLAYER), [score("ann", 1, 1), score("bob", 2, 2), score("ann", 3, 3)])
-    lines = [*rows_told(path, "x.db", [SqliteTable(Score, None, Upsert(("player", "game"), "at"))])]
+    lines = [*row_lines(path, "x.db", [SqliteTable(Score, None, Upsert(("player", "game"), "at"))])]
     assert [line.split()[0] for line in lines[1:]] == ["player", "bob", "ann"]
 
 

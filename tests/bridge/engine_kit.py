@@ -48,7 +48,7 @@ class Stages:
         self.timers: list[KeyTimers] = []
         self.calls: dict[str, int] = defaultdict(int)
         self.read = 0
-        self.begun_us = BEGUN_US  # when the next batch begins
+        self.batch_started_us = BEGUN_US  # when the next batch begins
         self.parts = [StageBolts(self.routing, stage.number, self._task, self.loop) for stage in self.mapped.stages]
         for part in self.parts:
             part.open()
@@ -62,7 +62,7 @@ class Stages:
         self, messages: Iterable[Message], timers: Iterable[DueNow] = ()
     ) -> dict[str, list[tuple[int, int, Any]]]:
         """What each sink is given, in its order: origin, identity, record."""
-        self.begun_us += 1_000
+        self.batch_started_us += 1_000
         rows = [self._arrived(self._number(one[2]), one[0], one[1], encode(one[2])) for one in messages]
         rows += [self._arrived(len(self.mapped.streams), 0, 0, encode(one)) for one in timers]
         self.random.shuffle(rows)  # as partitions are worked on in any order
@@ -99,7 +99,7 @@ class Stages:
 
     def _arrived(self, number: int, origin: int, identity: int, content: bytes) -> EngineRow:
         self.read += 1
-        position = in_batch(self.begun_us, position_of(self.read, number, 0, 0))
+        position = in_batch(self.batch_started_us, position_of(self.read, number, 0, 0))
         return EngineRow(number, 0, b"", b"", signed(origin), signed(identity), position, content)
 
     def _task(self, name: str) -> Task:

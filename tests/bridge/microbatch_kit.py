@@ -162,12 +162,12 @@ class Query:
         self._batch += 1
         return True
 
-    def _arrived(self, begin: list[Any], end: list[Any], begun_us: int) -> list[EngineRow]:
+    def _arrived(self, begin: list[Any], end: list[Any], batch_started_us: int) -> list[EngineRow]:
         rows = []
         for reader, *offsets in zip(self._readers, begin, end, strict=True):
             batches = [batch for one in reader.partitions(*offsets) for batch in reader.read(one)]
             rows += [row for batch in batches for row in rows_of(batch)]
-        return [row._replace(position=in_batch(begun_us, row.position)) for row in rows]
+        return [row._replace(position=in_batch(batch_started_us, row.position)) for row in rows]
 
     def _through(self, stage: int, rows: list[EngineRow]) -> list[EngineRow]:
         given: list[EngineRow] = []

@@ -10,7 +10,7 @@ pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'"
 
 from spark_kit import HandedOver
 
-from bridge.files.consistency import ADVICE, disagreement, unbegun
+from bridge.files.consistency import ADVICE, disagreement, missing_epoch
 from bridge.files.query import Epoch, QueryFolder, place
 from topology import Record
 
@@ -94,17 +94,17 @@ def test_a_query_whose_epoch_is_gone_is_not_begun_anew_where_anything_has_come_o
     """Its batches would be numbered from 0 again, and what has a number that was there is dropped."""
     epoch = left.folder.folder / "epoch"
     first = left.checkpoint / "offsets" / "0"
-    assert unbegun(left.folder).startswith(
+    assert missing_epoch(left.folder).startswith(
         f"{epoch} is missing, although the query has left files, such as {first.parent}"
     )
     left.folder.begin(Epoch(0))
-    assert unbegun(left.folder) == ""
+    assert missing_epoch(left.folder) == ""
     epoch.unlink()
     for batch in (0, 1):
         (left.checkpoint / "offsets" / str(batch)).unlink()
-    assert unbegun(left.folder) == "", "it had not begun a batch"
+    assert missing_epoch(left.folder) == "", "it had not begun a batch"
     place(left.folder.batch(3), b"rows")
-    assert unbegun(left.folder).endswith(f"{left.folder.batch(3)}: {ADVICE}")
+    assert missing_epoch(left.folder).endswith(f"{left.folder.batch(3)}: {ADVICE}")
 
 
 def test_checkpoints_of_earlier_epochs_go_and_nothing_else(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from bridge.engine.mapping import mapped
 from bridge.engine.python_process import FolderNotes
-from bridge.engine.sinks import Sinks, counts_itself, told_of_all, with_counts
+from bridge.engine.sinks import Sinks, counts_itself, summary_of_all, with_counts
 from bridge.engine.stage import Routing
-from bridge.engine.user_errors import ComponentRaised, told_of
+from bridge.engine.user_errors import ComponentRaised, error_lines
 from spouts import Items
 from topology import Bolt, Record, Task, Topology
 from topology.errors import ConfigurationError
@@ -119,7 +119,7 @@ def test_what_a_sink_raises_that_tells_of_many_processes_is_told_with_the_users_
     task: Callable[..., Task], method: str, said: list[str], told: str
 ) -> None:
     lines, (raised,) = said_at_the_end(Failing(method), task)
-    text, frames = told_of(raised)
+    text, frames = error_lines(raised)
     assert (lines, text) == (said, told)
     assert __file__ in frames[1], "the first frame is the user's"
 
@@ -130,7 +130,7 @@ def said_at_the_end(sink: Counting, task: Callable[..., Task]) -> tuple[list[str
     one.bolt("sink", sink, one.spout("numbers", Items([Numbered(1)])).shuffle())
     routing = Routing(mapped(one))
     prepare = with_counts(routing, COUNTS)
-    lines = told_of_all("sink", COUNTS, lambda: Sinks(routing, [("sink", 0)], task, prepare=prepare), raised.extend)
+    lines = summary_of_all("sink", COUNTS, lambda: Sinks(routing, [("sink", 0)], task, prepare=prepare), raised.extend)
     return lines, raised
 
 

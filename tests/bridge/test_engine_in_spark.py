@@ -14,7 +14,7 @@ import pytest
 from engine_topology import Numbered, topology
 from spark_kit import needs_spark
 
-from bridge.engine.driver import to_mend
+from bridge.engine.driver import error_to_fix
 from bridge.engine.python_process import PythonProcess
 from bridge.files.query import QueryFolder
 from bridge.files.segments import Segments
@@ -76,7 +76,7 @@ def test_what_a_bolt_raises_or_a_sink_in_sparks_processes_is_told_with_its_own_t
 
     with pytest.raises(PySparkException) as caught:
         lives.until(running, lambda: False)
-    said, frames = to_mend(caught.value, running._python_process.raised)
+    said, frames = error_to_fix(caught.value, running._python_process.raised)
     assert said.startswith(f"raised in {raises!r}: ValueError: {why} (K501); at ")
     assert "engine_topology.py" in frames[1]
     assert frames[-1] == f"ValueError: {why}"

@@ -57,10 +57,10 @@ def test_a_timer_for_a_time_that_is_past_is_due_at_one_time_in_all_attempts_at_i
     stages.batch([(1, 2, Heard("a"))])
     first = stages.timers[0].due
     stages.states.clear()
-    stages.begun_us -= 1_000
+    stages.batch_started_us -= 1_000
     stages.batch([(1, 2, Heard("a"))])
     assert [one.due for one in stages.timers] == [first, first]
-    assert dict(first)["late"] == stages.begun_us
+    assert dict(first)["late"] == stages.batch_started_us
 
 
 def test_a_timer_of_which_the_driver_has_another_time_than_the_state_fires_at_that_of_the_state(

@@ -17,7 +17,7 @@ from bridge.engine.python_process import FolderNotes
 from bridge.engine.rows import DueNow, EngineRow, position_of, row_of
 from bridge.engine.sinks import Sinks
 from bridge.engine.stage import LazyState, Routing, StageBolts
-from bridge.engine.user_errors import ComponentRaised, RaisedNotes, at_input, told_of
+from bridge.engine.user_errors import ComponentRaised, RaisedNotes, at_input, error_lines
 from spouts import Items
 from topology import Bolt, Collector, Config, Record, State, Task, Topology, Tuple
 from topology.components import Source
@@ -203,7 +203,7 @@ def raised_by(task: Callable[..., Task]) -> Iterator[Callable[[Any], BaseExcepti
 def test_what_a_bolt_raises_is_told_of_that_bolt_with_the_users_frames_first(
     raised_by: Callable[[Any], BaseException], bolt: Any, said: str, last: str | None
 ) -> None:
-    text, lines = told_of(raised_by(bolt))
+    text, lines = error_lines(raised_by(bolt))
     assert text.startswith(said), text
     if not text.startswith("could not emit"):
         assert __file__ in lines[1], "the first frame is the user's"
@@ -218,16 +218,16 @@ def test_a_record_with_values_of_other_types_is_told_of_who_has_emitted_it(sinks
     (row,) = rows(5)
     with pytest.raises(ComponentRaised) as caught:
         sinks.take([row._replace(record=encode(Other("five")))])
-    text, _ = told_of(caught.value)
+    text, _ = error_lines(caught.value)
     assert text.startswith("could not emit in 'numbers': the bytes of a Numbered can't be decoded: Expected `int`")
     assert "; at a Numbered for 'sink'; " in text
 
 
 def test_what_a_record_is_raised_at_says_what_to_do_about_it(raised_by: Callable[[Any], BaseException]) -> None:
-    text, _ = told_of(raised_by(Raising("process")))
+    text, _ = error_lines(raised_by(Raising("process")))
     assert text.endswith("which makes a dead letter; the next run resumes at this batch")
     due = DueNow("it", b"", "silent", 1)
-    assert "; at its timer 'silent'; " in told_of(at_input("it", "on_timer", ValueError("no"), due))[0]
+    assert "; at its timer 'silent'; " in error_lines(at_input("it", "on_timer", ValueError("no"), due))[0]
 
 
 # -- sinks
@@ -247,7 +247,7 @@ def test_what_a_sink_raises_is_told_of_that_sink_with_the_users_frames_first(
     sinks.open()
     with pytest.raises(ComponentRaised) as caught:
         sinks.take(rows(5))
-    text, lines = told_of(caught.value)
+    text, lines = error_lines(caught.value)
     assert text.startswith(said)
     assert __file__ in lines[1], "the first frame is the user's"
 
@@ -259,7 +259,7 @@ def test_a_sink_that_can_not_be_opened_is_named_and_those_that_were_open_are_clo
     sinks = sinks_of(first=first, second=Taking("open"))
     with pytest.raises(ComponentRaised) as caught:
         sinks.open()
-    assert told_of(caught.value)[0] == "'second' could not be opened: KeyError: 'no such table'"
+    assert error_lines(caught.value)[0] == "'second' could not be opened: KeyError: 'no such table'"
     assert first.closed == 1
 
 
@@ -274,7 +274,7 @@ def test_what_a_sink_raises_at_the_end_keeps_no_other_from_being_closed(
     sinks = sinks_of(before=others[0], bad=bad, after=others[1])
     sinks.open()
     summaries, (raised,) = sinks.close()
-    assert told_of(raised)[0].startswith(f"raised in 'bad': {said}")
+    assert error_lines(raised)[0].startswith(f"raised in 'bad': {said}")
     assert [one.closed for one in (bad, *others)] == [1, 1, 1]
     assert summaries["before"] == summaries["after"] == ["taken"]
 
@@ -296,7 +296,7 @@ def test_a_sink_that_answers_for_nothing_is_told_and_ends_the_batch(sinks_of: Ca
     sinks.open()
     with pytest.raises(ComponentRaised) as caught:
         sinks.take(rows(1, 2))
-    text, _ = told_of(caught.value)
+    text, _ = error_lines(caught.value)
     assert "raised in 'sink': execute: TimeoutError: 2 tuples were neither acked nor failed within 0.2 s; on" in text
     assert "add a flush(self, out)" in text
 
@@ -331,10 +331,10 @@ def test_a_life_removes_what_those_before_it_have_left(tmp_path: Path) -> None:
 
 def test_of_what_a_user_can_not_mend_there_is_no_note(tmp_path: Path) -> None:
     for error in (RuntimeError("ours"), ConnectionError("Spark's")):
-        assert told_of(error) == ("", [])
+        assert error_lines(error) == ("", [])
         RaisedNotes(tmp_path, "now").write(error)
     assert not [*tmp_path.iterdir()]
-    assert told_of(ConfigurationError("env:DSN is not set"))[0] == "env:DSN is not set"
+    assert error_lines(ConfigurationError("env:DSN is not set"))[0] == "env:DSN is not set"
 
 
 def test_a_store_that_is_broken_in_one_of_sparks_processes_is_told_in_a_sentence_with_what_to_do(
@@ -348,7 +348,7 @@ def test_a_store_that_is_broken_in_one_of_sparks_processes_is_told_in_a_sentence
     damage(path)
     with pytest.raises(WorkerError) as caught:
         sinks.take(rows(2))
-    assert told_of(caught.value) == ("", [])
+    assert error_lines(caught.value) == ("", [])
     notes.write(caught.value)
     text, lines = notes.read()
     assert text.startswith("sink: ")

@@ -9,7 +9,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'kedge-streams[spark]'"
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 
-from bridge.engine.driver import to_mend
+from bridge.engine.driver import error_to_fix
 from bridge.engine.user_errors import ComponentRaised, RaisedNotes
 from topology.codes.runtime import SINK_STORE_BROKEN
 from topology.errors import WorkerError
@@ -26,7 +26,7 @@ def raised(tmp_path: Path) -> RaisedNotes:
 
 
 def test_what_was_raised_in_sparks_processes_is_why_the_query_has_failed(raised: RaisedNotes) -> None:
-    said, lines = to_mend(StreamingQueryException("[STREAM_FAILED] Job aborted due to stage failure"), raised)
+    said, lines = error_to_fix(StreamingQueryException("[STREAM_FAILED] Job aborted due to stage failure"), raised)
     assert said.startswith("sink: its store is broken: disk I/O error; ")
     assert lines == []
 
@@ -44,9 +44,9 @@ def test_a_jvm_that_is_gone_is_not_laid_to_what_a_task_has_raised_before_it_was_
     raised: RaisedNotes, error: Exception
 ) -> None:
     """C7: the next life of the driver goes on with the batch."""
-    assert to_mend(error, raised) == ("", [])
+    assert error_to_fix(error, raised) == ("", [])
 
 
 def test_what_a_component_has_raised_in_the_driver_is_told_before_what_spark_says(raised: RaisedNotes) -> None:
-    said, _ = to_mend(ComponentRaised("it", "open", ValueError("no")), raised)
+    said, _ = error_to_fix(ComponentRaised("it", "open", ValueError("no")), raised)
     assert said == "'it' could not be opened: ValueError: no"

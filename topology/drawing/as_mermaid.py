@@ -8,7 +8,7 @@ written as entities.
 import re
 from typing import Final
 
-from topology.drawing.model import Picture, PictureNode, told_tasks
+from topology.drawing.model import Picture, PictureNode, tasks_text
 
 SHAPES: Final = {"spout": ("([", "])"), "bolt": ("[", "]"), "sink": ("{{", "}}")}
 OBEYED: Final = re.compile(r"[!-+./:-@\[-^`{-~]|(?<![A-Za-z0-9])[_-]|[_-](?![A-Za-z0-9])")
@@ -48,7 +48,7 @@ def _fits(character: str, encoding: str) -> bool:
 
 def _said(node: PictureNode) -> list[str]:
     """Return the lines of a node; with a placement, they include its tasks on each worker."""
-    placed = [f"{told_tasks(tasks)} on worker {worker}" for worker, tasks in node.workers.items()]
+    placed = [f"{tasks_text(tasks)} on worker {worker}" for worker, tasks in node.workers.items()]
     if len(placed) > SHOWN_MAX:
         placed = [f"on {len(placed)} workers"]
     return [node.name, f"{node.made_of} ×{node.tasks:,}", *node.notes, *placed]

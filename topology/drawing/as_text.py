@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from topology.drawing.boxes import TangledError, boxes
-from topology.drawing.model import Picture, told_tasks
+from topology.drawing.model import Picture, tasks_text
 from topology.drawing.widths import columns, wrapped
 
 NODES_MAX: Final = 20  # more boxes cannot be taken in at one look
@@ -73,7 +73,7 @@ def _placement(picture: Picture, width: int, plain: bool) -> Iterator[str]:
     names = [_said(node.name, plain) for node in picture.nodes]
     broad = min(max(map(columns, names)), width // 3)
     for name, node in zip(names, picture.nodes, strict=True):
-        text = "; ".join(f"worker {worker}: {told_tasks(tasks)}" for worker, tasks in node.workers.items())
+        text = "; ".join(f"worker {worker}: {tasks_text(tasks)}" for worker, tasks in node.workers.items())
         if width < TABLE_MIN:
             yield from _folded(f"{name}  {text}", width, FURTHER)
             continue

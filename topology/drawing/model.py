@@ -109,7 +109,7 @@ def grouping_words(grouping: Grouping) -> str:
     return _safe(f"{name} {', '.join(grouping.keys())}") if isinstance(grouping, Fields | PartialKey) else name
 
 
-def told_tasks(tasks: list[int]) -> str:
+def tasks_text(tasks: list[int]) -> str:
     """Return the tasks in words: "task 0", "tasks 0, 2, 4", or their number if there are more than six."""
     if len(tasks) > 6:
         return f"{len(tasks):,} tasks"

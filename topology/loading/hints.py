@@ -70,13 +70,13 @@ def refuse_hidden(*names: str) -> None:
     """Raise ConfigurationError if an import of one of Kedge's packages would find another file in a process that has
     not imported `kedge` before. Call it after sys.path is set up for the topology."""
     for name in names or PACKAGES:
-        if (yours := _yours(name)) is not None:
-            first = f"because {yours.parent} comes first on Python's import path"
-            text = f"{yours} hides Kedge's own package {name!r}, {first}"
-            raise _mistake(text, yours)
+        if (own_module := _own_module(name)) is not None:
+            first = f"because {own_module.parent} comes first on Python's import path"
+            text = f"{own_module} hides Kedge's own package {name!r}, {first}"
+            raise _mistake(text, own_module)
 
 
-def wanted_of_yours(error: BaseException) -> ConfigurationError | None:
+def shadowed_import(error: BaseException) -> ConfigurationError | None:
     """Return the mistake if the user's import asked a package of Kedge for a name, and a file of the user with the same
     name as the package exists; None for any other error."""
     asked = ""
@@ -85,23 +85,23 @@ def wanted_of_yours(error: BaseException) -> ConfigurationError | None:
     elif isinstance(error, AttributeError) and isinstance(error.obj, types.ModuleType):
         asked = error.obj.__name__
     name = asked.partition(".")[0]
-    if name not in PACKAGES or (yours := _yours(name)) is None:
+    if name not in PACKAGES or (own_module := _own_module(name)) is None:
         return None
-    text = f"{name!r} is one of Kedge's own packages, so {yours} can't be imported under that name ({error})"
-    return _mistake(text, yours)
+    text = f"{name!r} is one of Kedge's own packages, so {own_module} can't be imported under that name ({error})"
+    return _mistake(text, own_module)
 
 
-def _mistake(text: str, yours: Path) -> ConfigurationError:
-    return ConfigurationError(text, code=SHADOWED_MODULE, next=_advice(yours))
+def _mistake(text: str, own_module: Path) -> ConfigurationError:
+    return ConfigurationError(text, code=SHADOWED_MODULE, next=_advice(own_module))
 
 
-def _advice(yours: Path) -> str:
-    if (yours.parent / THIS).is_file():
+def _advice(own_module: Path) -> str:
+    if (own_module.parent / THIS).is_file():
         return "keep the topology in a folder outside of that clone of Kedge, or pip install --editable the clone"
-    return f"rename your {yours.name}, or keep the topology in another folder"
+    return f"rename your {own_module.name}, or keep the topology in another folder"
 
 
-def _yours(name: str) -> Path | None:
+def _own_module(name: str) -> Path | None:
     """Return the file that the import path alone has under this name, if it is not Kedge's."""
     importlib.invalidate_caches()
     spec = PathFinder.find_spec(name)

@@ -40,7 +40,7 @@ from topology.config import Config
 from topology.errors import ConfigurationError, KedgeError, did_you_mean
 from topology.exact_types import check_when_made
 from topology.graph import Graph, only_declaring
-from topology.loading.hints import own_stream, refuse_hidden, wanted_of_yours
+from topology.loading.hints import own_stream, refuse_hidden, shadowed_import
 from topology.loading.settings import arguments, option_of, plain_secrets
 from topology.user_frames import HOME, PACKAGES, text_of
 
@@ -142,7 +142,7 @@ def _called(make: Callable[..., Any], target: LoadTarget, args: Sequence[Any], k
     except (
         BaseException
     ) as error:  # also SystemExit and the user's own classes: none may end the command without a message
-        if wrong := own_stream(error) or wanted_of_yours(error):
+        if wrong := own_stream(error) or shadowed_import(error):
             raise wrong from error
         text = f"{target} raised {_described(error, target)}"
         raise _of_an_extra(text, error) or ConfigurationError(text, code=FACTORY_RAISED) from error
@@ -216,7 +216,7 @@ def _imported(target: LoadTarget) -> types.ModuleType:
 
 def _not_imported(target: LoadTarget, error: BaseException) -> ConfigurationError:
     """Return the error for an exception of an import; if a module is missing, with the way to install it."""
-    if wrong := own_stream(error) or wanted_of_yours(error):
+    if wrong := own_stream(error) or shadowed_import(error):
         return wrong
     text = f"{target.where} can't be imported: {_described(error, target)}"
     missing = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""

@@ -9,7 +9,7 @@ from os import PathLike, fspath
 
 from bolts.sinks.batching import BatchingSink
 from bolts.sinks.contract import SinkStore
-from bolts.sinks.sqlite.table import SqliteTable, checked_table_name, rows_told
+from bolts.sinks.sqlite.table import SqliteTable, checked_table_name, row_lines
 from bolts.sinks.sqlite.writer import SqliteWriter
 from bolts.sinks.upsert import Mode, upsert_of
 from topology.codes.settings import SHARED_SQLITE_TABLE, SQLITE_IN_MEMORY
@@ -82,7 +82,7 @@ class SqliteSink(BatchingSink):
         """Yield the counts, the newest rows, or the reason why the rows cannot be read."""
         yield f"{self.stored:,} stored, {self.duplicates:,} known already"
         try:
-            yield from rows_told(self._rows.file, self.path, self._rows.tables)
+            yield from row_lines(self._rows.file, self.path, self._rows.tables)
         except sqlite3.Error as error:
             yield f"{self.path} can't be read any more: {error}"
 

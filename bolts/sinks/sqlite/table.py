@@ -188,7 +188,7 @@ ROWS_MAX: Final = 30  # rows of one table that are shown
 WIDTH_MAX: Final = 40  # characters of one value that are shown
 
 
-def rows_told(path: Path, shown_path: str, tables: Sequence[SqliteTable]) -> Iterator[str]:
+def row_lines(path: Path, shown_path: str, tables: Sequence[SqliteTable]) -> Iterator[str]:
     """Yield lines of text, a few for each table. Blocks while it reads. Raises sqlite3.Error if the file cannot be
     read."""
     connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=1.0)

@@ -195,7 +195,7 @@ class Round:
         """Let the feeder release the messages up to `until`; return when its first message is due."""
         start = time.monotonic() + (LEAD_S if rate is not None else 0.0)
         self.lag: dict[str, float] | None = None
-        self.last, self.came = start, 0  # time of the last result seen, and number of results then
+        self.last, self.result_count = start, 0  # time of the last result seen, and number of results then
         self.compared = 0.0
         self.feeding.release(until, rate, start)
         return start
@@ -223,8 +223,8 @@ class Round:
     def _through(self, wanted: int) -> bool:
         """Return True if all `wanted` results of the released messages have arrived, or if no more come."""
         now, count = time.monotonic(), self.arrived.count()
-        if count != self.came:
-            self.last, self.came = now, count
+        if count != self.result_count:
+            self.last, self.result_count = now, count
         if self.lag is None:
             return False
         if count < wanted:

@@ -67,7 +67,7 @@ class RunWait:
     phase: str
     of_s: float
     started_at: float = field(default_factory=time.monotonic)
-    told_at: float = 0.0
+    reported_at: float = 0.0
 
 
 class OneRun:
@@ -89,7 +89,7 @@ class OneRun:
         self._all_acked = 0  # every message below this number is acked
         self._arrivals = Arrivals(folder)
         self._still: tuple[Any, float] = ((), 0.0)  # the last observed progress, and since when it has not changed
-        self._stood_at = 0.0  # time of that observation
+        self._observed_at = 0.0  # time of that observation
         self._kill_at: float | None = None
         self._checkpoint: Path | None = None  # Spark's checkpoint, once it exists
         self._committed = 0  # committed micro-batches at the time of the kill
@@ -199,8 +199,8 @@ class OneRun:
             now = time.monotonic()
             if now - waiting.started_at > limit_s:
                 return False
-            if now - waiting.told_at >= TELL_S:
-                waiting.told_at = now
+            if now - waiting.reported_at >= TELL_S:
+                waiting.reported_at = now
                 self._tell(phase, min(now - waiting.started_at, waiting.of_s), waiting.of_s)
                 if room := without_room(self._folder.parent):
                     raise Over(room)
@@ -251,9 +251,9 @@ class OneRun:
     def _is_still(self, seconds: float) -> bool:
         """Return True if there was no ack, arrival or commit for this many seconds."""
         now = time.monotonic()
-        if now - self._stood_at < STAND_S:
+        if now - self._observed_at < STAND_S:
             return False
-        self._stood_at, acked = now, self._acked[self._all_acked : self.trial.released]
+        self._observed_at, acked = now, self._acked[self._all_acked : self.trial.released]
         far = (self._arrivals.look(), zlib.crc32(acked), self._batches() if self._way.on_spark else None)
         if far != self._still[0]:
             self._still = (far, now)

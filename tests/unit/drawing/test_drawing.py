@@ -13,7 +13,7 @@ from drawing_kit import ByRegion, Keeps, SecretLines, called, small
 
 from topology import Config, DeclarationError, Record, Topology, drawing
 from topology.drawing import as_mermaid
-from topology.drawing.model import picture, told_tasks
+from topology.drawing.model import picture, tasks_text
 from topology.drawing.widths import columns, cut, ems, wrapped
 
 AWKWARD = [
@@ -171,7 +171,7 @@ def test_many_workers_and_many_tasks_are_summed_up() -> None:
     assert "on 64 workers" in words_of(drawing.svg(topology, workers=64))
     assert "on 64 workers" in drawing.mermaid(topology, workers=64)
     assert "worker 1: 512 tasks" in drawing.text(topology, workers=2)
-    assert told_tasks([3]) == "task 3"
+    assert tasks_text([3]) == "task 3"
 
 
 # -- the forms

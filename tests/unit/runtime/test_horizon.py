@@ -6,7 +6,7 @@ import pytest
 
 from topology import Bolt, Collector, Config, Record, Topology, Tuple
 from topology.errors import ConfigurationError
-from topology.runtime.worker.sink_horizon import check_memories, memories_told, replay_horizon_s
+from topology.runtime.worker.sink_horizon import check_memories, memory_lines, replay_horizon_s
 from topology.testing import ScriptedSpout, run_topology
 
 
@@ -60,8 +60,8 @@ def test_a_lower_number_of_replays_lets_a_shorter_memory_do() -> None:
 
 
 def test_c11_what_an_ack_of_each_sink_stands_for_is_told() -> None:
-    assert memories_told(over(None).components) == [
+    assert memory_lines(over(None).components) == [
         "store: acks after two copies in memory; drops what a replay repeats, for ever"
     ]
-    (line,) = memories_told(over(7200).components)
+    (line,) = memory_lines(over(7200).components)
     assert line.endswith("repeats, for 7,200 s")

@@ -56,7 +56,7 @@ def check(
     from topology.checks.guarantees import guarantees as promised
     from topology.cli.output import guarantees as promises
     from topology.cli.output.summary import described
-    from topology.runtime.worker.sink_horizon import check_memories, memories_told
+    from topology.runtime.worker.sink_horizon import check_memories, memory_lines
 
     check_memories(topology.components, topology.config)
     found = [*map(str, warnings(topology)), *_missing(topology)]
@@ -67,7 +67,7 @@ def check(
         return
     count = f", {len(found)} warning{'s' * (len(found) != 1)}" if found else ""
     terminal.put(f"{topology.name}: {described(topology)}, no mistakes{count}")
-    for line in memories_told(topology.components):
+    for line in memory_lines(topology.components):
         terminal.put(f"  {printable(line)}")
     if guarantees or no_state:
         for line in promises.lines(promised(topology, keeps=not no_state)):

@@ -70,11 +70,11 @@ def stop(
             raise WorkerError(f"nothing runs on {printable(str(directory))}", code=NO_ACTIVE_RUN)
         status = _stopped(line, directory, how)
     except WorkerError as error:
-        raise typer.Exit(told_as_1(error, debug=debug)) from error
+        raise typer.Exit(print_error_as_1(error, debug=debug)) from error
     raise typer.Exit(status)
 
 
-def told_as_1(error: KedgeError, *, debug: bool) -> int:
+def print_error_as_1(error: KedgeError, *, debug: bool) -> int:
     """Print the error of a valid command that could not be done. Return exit status 1."""
     from topology.cli.errors import print_error
 

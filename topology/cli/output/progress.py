@@ -52,9 +52,9 @@ class ProgressLines:
     def __init__(self, shape: RateShape) -> None:
         self._rates = Rates(shape, SOON_S)
         self._due_s = LOOK_S
-        self._told_s = 0.0
+        self._reported_s = 0.0
         self._limit = ""  # the sentence printed last, without its numbers
-        self._grave: tuple[object, ...] = ((), False, False)
+        self._alarms: tuple[object, ...] = ((), False, False)
         self._pids: dict[int, int | None] = {}  # worker → the process id that was printed last
 
     def __enter__(self) -> "ProgressLines":
@@ -69,11 +69,11 @@ class ProgressLines:
         seconds = figures.seconds + 0.1  # a check may come a little early
         limit = NUMBERS.sub("#", figures.limit)
         failing = bool(figures.counts["failed"] or figures.counts["dead"])
-        grave = (tuple(sorted(now.away)), failing, bool(figures.draining))
-        changed = limit != self._limit and seconds - self._told_s >= max(SOON_S, _every_s(seconds) / 2)
-        if seconds < LOOK_S or not (seconds >= self._due_s or changed or grave != self._grave):
+        alarms = (tuple(sorted(now.away)), failing, bool(figures.draining))
+        changed = limit != self._limit and seconds - self._reported_s >= max(SOON_S, _every_s(seconds) / 2)
+        if seconds < LOOK_S or not (seconds >= self._due_s or changed or alarms != self._alarms):
             return
-        self._told_s = figures.seconds
+        self._reported_s = figures.seconds
         if seconds >= self._due_s:
             self._due_s = figures.seconds + _every_s(seconds)
         terminal.say(line(figures), **counts(figures))
@@ -81,11 +81,11 @@ class ProgressLines:
             if self._pids.get(worker.number) != worker.pid:
                 self._pids[worker.number] = worker.pid
                 terminal.say(of_worker(worker), worker=worker.number, pid=worker.pid)
-        if figures.draining and not self._grave[-1]:
+        if figures.draining and not self._alarms[-1]:
             terminal.say(f"  {figures.draining}")
-        if figures.limit and (limit != self._limit or grave[0] != self._grave[0]):
+        if figures.limit and (limit != self._limit or alarms[0] != self._alarms[0]):
             terminal.say(f"  {printable(figures.limit)}", level="warning" if figures.stalled else "info")
-        self._limit, self._grave = limit, grave
+        self._limit, self._alarms = limit, alarms
 
     def last(self, snapshot: Snapshot) -> None:
         """Print the figures of the whole run."""

@@ -149,8 +149,8 @@ def _worst(components: Sequence[ComponentRates], rows: int) -> list[ComponentRat
 
 def _trouble(one: ComponentRates) -> tuple[int, float, float]:
     """Return the urgency of a component. It changes in steps, so that rows do not swap for small differences."""
-    grave = 3 * ("dead" in one.grown) + 2 * one.away + bool(one.grown)
-    return grave, round((one.busy or 0.0) * 5), round(len(str(one.queued)) if one.queued else 0)
+    severity = 3 * ("dead" in one.grown) + 2 * one.away + bool(one.grown)
+    return severity, round((one.busy or 0.0) * 5), round(len(str(one.queued)) if one.queued else 0)
 
 
 def _of_workers(workers: Sequence[WorkerRates], width: int, rows: int) -> list[Line]:

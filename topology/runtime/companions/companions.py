@@ -114,7 +114,7 @@ class _Watched:
         self._restarts = Restarts(max_restarts)
         self._most = max_restarts
         self._loop = asyncio.get_running_loop()
-        self._begun_at = 0.0
+        self._started_at = 0.0
         self._ready = self._failed = self._closing = False
         self._timer: asyncio.TimerHandle | None = None  # until it should be ready, or until it starts again
 
@@ -133,7 +133,7 @@ class _Watched:
             text = f"the companion {self.name!r} could not be launched: {described(error)}"
             self._all.fail(WorkerError(text, code=COMPANION_LAUNCH_RAISED))
             return
-        self._begun_at = self._loop.time()
+        self._started_at = self._loop.time()
         self._timer = self._loop.call_later(self._companion.starting_s, self._report_slow_start)
         self._all.tell(self.name, f"it starts (pid {self.process.pid})")
 
@@ -166,7 +166,7 @@ class _Watched:
         if not self._ready:
             self._ready = True
             self._forget_timer()
-            self._all.tell(self.name, f"it is ready, after {self._loop.time() - self._begun_at:.1f} s")
+            self._all.tell(self.name, f"it is ready, after {self._loop.time() - self._started_at:.1f} s")
 
     # -- its end
 

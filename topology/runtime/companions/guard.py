@@ -96,7 +96,7 @@ def main(control: socket.socket) -> NoReturn:
     while status is None:
         awaited: list[Any] = [control, wake, *([errors] if errors >= 0 else [])]
         ready, _, _ = select.select(awaited, [], [], LOOK_S)
-        if os.getppid() != parent or (control in ready and not _told_to_end(control, companion)):
+        if os.getppid() != parent or (control in ready and not _end_requested(control, companion)):
             _killed()
         if wake in ready and signal.SIGTERM in os.read(wake, _READ_BYTES):
             os.kill(companion, signal.SIGTERM)
@@ -134,7 +134,7 @@ def _become(command: list[str], environment: dict[str, str], errors: int) -> NoR
     os._exit(CANNOT_RUN)
 
 
-def _told_to_end(control: socket.socket, companion: int) -> bool:
+def _end_requested(control: socket.socket, companion: int) -> bool:
     """Ask the companion to end if the run says so. Return False if the run is gone."""
     try:
         data = control.recv(_READ_BYTES)

@@ -65,31 +65,31 @@ class Workers(Protocol):
         """Stop all spouts, and replay at once what waits for a replay."""
 
 
-async def settle(crew: Workers) -> None:
+async def settle(workers: Workers) -> None:
     """Wait until all sources have ended and every message is done. Flush each bolt once nothing can reach it.
 
     A bolt that gets inputs after its flush, by a replay, and holds them, is flushed again.
     """
-    await crew.sources_ended()
-    components = crew.plan.components
+    await workers.sources_ended()
+    components = workers.plan.components
     if any(
         getattr(component.prototype, "ends_last", False)
         for component in components.values()
         if component.kind == "spout"
     ):
-        await _flush_in_stages(crew)
-        return await _let_go(crew)
-    news = set().union(*(crew.plan.below(name, dead=True) for name in components))
+        await _flush_in_stages(workers)
+        return await _let_go(workers)
+    news = set().union(*(workers.plan.below(name, dead=True) for name in components))
     for name, declared in sorted(components.items(), key=lambda named: named[0] in news):
         if declared.kind == "bolt":  # readers of dead letters come last, because any bolt may send them one
-            above = {name, *(at for at in components if name in news or name in crew.plan.below(at))}
+            above = {name, *(at for at in components if name in news or name in workers.plan.below(at))}
             # The default binds this turn's components.
-            await _until(crew, lambda one, above=above: not one.later and above.isdisjoint(one.busy))  # type: ignore[misc]
-            await crew.flush(name)
-    await _let_go(crew)
+            await _until(workers, lambda one, above=above: not one.later and above.isdisjoint(one.busy))  # type: ignore[misc]
+            await workers.flush(name)
+    await _let_go(workers)
 
 
-async def _flush_in_stages(crew: Workers) -> None:
+async def _flush_in_stages(workers: Workers) -> None:
     """Flush each bolt once all spouts above it have ended. Return once all spouts have ended, including those that end
     last.
 
@@ -97,7 +97,9 @@ async def _flush_in_stages(crew: Workers) -> None:
     advance. A bolt is flushed again if its worker has died since its flush, because the flush may be half done.
     """
     above = {
-        name: _above(crew.plan, name) for name, component in crew.plan.components.items() if component.kind == "bolt"
+        name: _above(workers.plan, name)
+        for name, component in workers.plan.components.items()
+        if component.kind == "bolt"
     }
 
     def ready(seen: Statuses) -> str | None:
@@ -111,8 +113,8 @@ async def _flush_in_stages(crew: Workers) -> None:
         free = (name for name in above if name in unflushed and above[name].isdisjoint(unflushed | under_way))
         return next((name for name in free if name not in under_way), None)
 
-    while name := await _agreed(crew, ready):
-        await crew.flush(name)
+    while name := await _agreed(workers, ready):
+        await workers.flush(name)
 
 
 def _above(plan: Plan, bolt: str) -> set[str]:
@@ -127,26 +129,26 @@ def _above(plan: Plan, bolt: str) -> set[str]:
     return senders - {bolt}
 
 
-async def _let_go(crew: Workers) -> None:
+async def _let_go(workers: Workers) -> None:
     """After the flushes, wait until every message is done, and flush again what replays bring."""
     waited_s, look_s = 0.0, LOOK_S
     while True:
-        seen = await _until(crew, lambda status: not status.later and not status.busy and not status.reading)
+        seen = await _until(workers, lambda status: not status.later and not status.busy and not status.reading)
         pending = any(status.pending for status in seen)
         if not pending and not any(status.held for status in seen):
             return
-        await crew.flush("")
+        await workers.flush("")
         await asyncio.sleep(look_s)
         waited_s += 0.0 if pending else look_s
         look_s = min(LOOK_MAX_S, look_s * 1.2)
-        if waited_s > crew.plan.config.drain_timeout_s:
+        if waited_s > workers.plan.config.drain_timeout_s:
             return  # bolts hold tuples that belong to no tree, so that no deadline fails them
 
 
-async def drain(crew: Workers) -> None:
+async def drain(workers: Workers) -> None:
     """Stop the spouts and wait until what is in flight is done. The caller limits the time."""
-    crew.drain()
-    await _until(crew, lambda at: not at.pending and not at.later and not at.busy and not at.held)
+    workers.drain()
+    await _until(workers, lambda at: not at.pending and not at.later and not at.busy and not at.held)
 
 
 async def within(ends: Collection[asyncio.Future[Any]], timeout_s: float, patient: Callable[[], bool]) -> None:
@@ -157,20 +159,20 @@ async def within(ends: Collection[asyncio.Future[Any]], timeout_s: float, patien
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
 
 
-async def _until(crew: Workers, quiet: Callable[[WorkerStatus], bool]) -> Statuses:
+async def _until(workers: Workers, quiet: Callable[[WorkerStatus], bool]) -> Statuses:
     """Wait until all workers are quiet, nothing is in flight between them, and none has changed between two looks.
 
     For a single worker, one look is enough.
     """
-    return await _agreed(crew, lambda seen: seen if all(map(quiet, seen)) else None)
+    return await _agreed(workers, lambda seen: seen if all(map(quiet, seen)) else None)
 
 
-async def _agreed(crew: Workers, found: Callable[[Statuses], T | None]) -> T:
+async def _agreed(workers: Workers, found: Callable[[Statuses], T | None]) -> T:
     """Return what `found` finds in a look at all workers, under the conditions of `_until`. None means: nothing yet."""
     before: list[int] | None = None
     look_s = LOOK_S
     while True:
-        seen = await crew.probe()
+        seen = await workers.probe()
         activity = None
         if _links_idle(seen) and (result := found(seen)) is not None:
             activity = [worker.activity for worker in seen]

@@ -201,7 +201,7 @@ class EmbeddedRun(RunLifecycle):
         )
         for number in self._plan.workers:
             self.workers.append(self._made(number, incarnation))
-        self._crew = self._crew_of_all()
+        self._all_workers = self._every_worker()
         self._join()
 
     def _made(self, number: int, incarnation: int) -> Worker:
@@ -219,7 +219,7 @@ class EmbeddedRun(RunLifecycle):
         self._network.attach(number, worker.peers.received)
         return worker
 
-    def _crew_of_all(self) -> Workers:
+    def _every_worker(self) -> Workers:
         return LocalWorkers(self._plan, self.workers)
 
     def _join(self) -> None:
@@ -282,7 +282,7 @@ class EmbeddedRun(RunLifecycle):
         return "aborted" if self._abort.is_set() else how
 
     def _ends(self) -> Iterable[tuple[Awaitable[Any], str]]:
-        yield settle(self._crew), "ended"
+        yield settle(self._all_workers), "ended"
         for stopping in (*self._stopping(), self._companions.over.wait()):
             yield stopping, "failed"
         yield self._drain.wait(), "stopped"

@@ -43,7 +43,7 @@ class Watchdog:
         self._loop = asyncio.get_running_loop()
         self._thread_id = threading.get_ident()
         self._turned = self._woke = self._loop.time()
-        self._blocked_told: float | None = None
+        self._blocked_reported_at: float | None = None
         self._signals: list[float] = []  # when those came that the loop has not taken
         self._answered = False
         self._over = False
@@ -115,9 +115,9 @@ class Watchdog:
             free = "the run drains once that returns; once more ends the process now, with what is in flight unfinished"
             self._report(f"the event loop is blocked{self._where()}: {free}")
         if blocked_s <= BLOCKED_S:
-            self._blocked_told = None
-        elif self._blocked_told is None or now - self._blocked_told >= AGAIN_S:
-            self._blocked_told = now
+            self._blocked_reported_at = None
+        elif self._blocked_reported_at is None or now - self._blocked_reported_at >= AGAIN_S:
+            self._blocked_reported_at = now
             text = "the event loop has been blocked for %.0f s%s: nothing else runs meanwhile (%s)"
             logger.warning(text, blocked_s, self._where(), EVENT_LOOP_BLOCKED)
 

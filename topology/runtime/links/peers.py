@@ -97,9 +97,9 @@ class Peers:
         self._lost = wiring.lost
         self._refused = wiring.refused
         self._refusals: set[tuple[int, int]] = set()
-        self._told_full: set[Executor] = set()  # those whose queues peers know to be full
+        self._reported_full: set[Executor] = set()  # those whose queues peers know to be full
         self._loop = asyncio.get_running_loop()
-        self._beaten = self._loop.time()
+        self._beat_at = self._loop.time()
         self._closed = False
         self._progress: Progress | None = None  # the last one that was sent
         self.by_worker = {
@@ -212,9 +212,9 @@ class Peers:
         `stood_still_s` is for how long this worker's own loop did not turn before, which says nothing about others
         (A10). Sends a frame now and then, empty or not, so that a loss is noticed even if nothing else would follow it.
         """
-        beat = now - self._beaten >= BEAT_S
+        beat = now - self._beat_at >= BEAT_S
         if beat:
-            self._beaten = now
+            self._beat_at = now
         for peer in self.by_worker.values():
             if peer.welcomed and beat:
                 peer.send_now()
@@ -282,7 +282,7 @@ class Peers:
         if peer.receiving is not before:
             for address, at in enumerate(self._addresses):
                 executor = self._home.executors.get(at)
-                if executor in self._told_full:
+                if executor in self._reported_full:
                     peer.tell_depth(address, executor.waiting)
 
     def _content(self, peer: Peer, frame: Frame) -> None:
@@ -345,8 +345,8 @@ class Peers:
         """Report newly full queues to all peers, for any reason of fullness, and later that they have drained.
         Meanwhile spouts pause that feed them, directly or through other bolts."""
         for executor in self._home.executors.values():
-            if executor not in self._told_full and executor.full:
-                self._told_full.add(executor)
+            if executor not in self._reported_full and executor.full:
+                self._reported_full.add(executor)
                 self._tell_depth(executor)
                 self._wait_until_drained(executor)
 
@@ -358,7 +358,7 @@ class Peers:
         if executor.full:  # full again, since it was seen to have drained
             self._wait_until_drained(executor)
         else:
-            self._told_full.discard(executor)
+            self._reported_full.discard(executor)
             self._tell_depth(executor)
 
     def _tell_depth(self, executor: Executor) -> None:

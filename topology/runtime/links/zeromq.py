@@ -171,7 +171,7 @@ class Transport:
         self._unconnected: dict[int, str] = {}  # worker → its address, of those that could not be connected to yet
         self._pull: zmq.Socket[bytes] | None = None
         self._socket_path: _SocketPath | None = None  # of the PULL, if it is an ipc socket
-        self._doorman: ZapAuthenticator | None = None
+        self._authenticator: ZapAuthenticator | None = None
         self.at_hand = False  # whether `received` is called again within this turn
         self._more: asyncio.Handle | None = None  # the turn that continues reading
         self._turns = self._turns_seen = 0
@@ -180,7 +180,7 @@ class Transport:
     @property
     def strangers(self) -> int:
         """Connections that did not become a peer's: another protocol, another key, or nothing at all."""
-        return self._doorman.strangers if self._doorman else 0
+        return self._authenticator.strangers if self._authenticator else 0
 
     # -- addresses
 
@@ -197,18 +197,18 @@ class Transport:
         pull = self._new_socket(zmq.PULL, endpoint)
         try:
             keys = self._keys.workers.values() if self._keys and tcp else None
-            self._doorman = ZapAuthenticator(self._context, pull, keys, "" if tcp else address)
+            self._authenticator = ZapAuthenticator(self._context, pull, keys, "" if tcp else address)
             pull.set(zmq.RCVHWM, self._frames_max)
             pull.set(zmq.MAXMSGSIZE, self._bytes_max + CURVE_BYTES)
             pull.bind(endpoint)
         except zmq.ZMQError as error:
             pull.close(0)
-            if self._doorman is not None:
-                self._doorman.close()
+            if self._authenticator is not None:
+                self._authenticator.close()
             why, instead = why_not(address, error.errno or 0)
             raise StartError(why, code=ADDRESS_BIND_FAILED, next=instead) from error
         self._socket_path = None if tcp else _SocketPath(pull, address)
-        self._doorman.start()
+        self._authenticator.start()
         self._pull, self._recv = pull, pull.recv
         self._get: Callable[[int], Any] = pull.get
         self._fd = int(pull.get(_FD))
@@ -361,8 +361,8 @@ class Transport:
             if link.waits and link.waitings == link.waitings_seen and self._overlooked(link.fd, link.get, _POLLOUT):
                 self._look(link)
             link.waitings_seen = link.waitings
-        if self._doorman is not None:
-            self._doorman.tally.tell(now)
+        if self._authenticator is not None:
+            self._authenticator.tally.tell(now)
 
     def _overlooked(self, fd: int, get: Callable[[int], Any], event: int) -> bool:
         poller = select.poll()

@@ -80,7 +80,7 @@ class BeatRecord:
 
     beaten_at: float  # the last beat, or since when one is expected
     turned_at: float  # when its loop was known to turn last
-    told_at: float | None = None
+    reported_at: float | None = None
     started: bool = False  # only a worker that has started its tasks is stuck, or blocked for too long
     blocked_s: float = 0.0
     where: str = ""
@@ -142,14 +142,14 @@ class Vigil:
         if silent_s > (SILENT_S if pulse.started else STARTING_S):
             return Health.SILENT, f"it gave no sign of life for {silent_s:.1f} s"
         if not _is_blocked(pulse):
-            pulse.told_at = None
+            pulse.reported_at = None
             return Health.WELL, ""
         text = _described(pulse)
         if pulse.blocked_s > self._blocked_timeout_s:
             return Health.BLOCKED, text
-        if pulse.told_at is not None and now - pulse.told_at < AGAIN_S:
+        if pulse.reported_at is not None and now - pulse.reported_at < AGAIN_S:
             return Health.WELL, ""
-        pulse.told_at = now
+        pulse.reported_at = now
         return Health.SLOW, text
 
 

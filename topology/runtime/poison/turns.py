@@ -44,7 +44,7 @@ class TurnsOfAll:
         self._grant = grant
         self._ready = ready
         self._now = now
-        self._begun_at = now()
+        self._started_at = now()
         self._waiting: deque[int] = deque()  # one entry per owner, so at most as many as there are workers
         self._holder: int | None = None
 
@@ -54,7 +54,7 @@ class TurnsOfAll:
 
     def begun(self) -> None:
         """Note that a worker's tasks have started."""
-        self._begun_at = self._now()
+        self._started_at = self._now()
 
     def wanted(self, owner: int) -> None:
         """Note that this owner requests its turn."""
@@ -72,7 +72,7 @@ class TurnsOfAll:
 
     def look(self) -> None:
         """Begin the next turn, if possible."""
-        if self._holder is None and self._waiting and self._ready() and self._now() - self._begun_at >= SETTLED_S:
+        if self._holder is None and self._waiting and self._ready() and self._now() - self._started_at >= SETTLED_S:
             self._holder = self._waiting.popleft()
             self._grant(self._holder)
 

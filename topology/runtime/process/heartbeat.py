@@ -83,7 +83,7 @@ class Heartbeat:
         self._dropped = 0  # log entries that found no room
         self._left = False  # True after the reader has met the end
         self._over = False  # True after the last message was sent
-        self._told_problem = False
+        self._reported_problem = False
         self._lock = threading.Lock()
         self._early: list[Order] = []  # orders that came before a loop could obey them
         self._deliver: Callable[[Order], None] | None = None
@@ -259,6 +259,6 @@ class Heartbeat:
             else:
                 self._send(Metrics(snapshot, self.commits()))
                 return
-        if problem is not None and not self._told_problem:
-            self._told_problem = True
+        if problem is not None and not self._reported_problem:
+            self._reported_problem = True
             self._send(Log(_ERROR, f"no snapshot can be made: {described(problem)}"))

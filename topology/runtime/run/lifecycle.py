@@ -57,7 +57,7 @@ class RunLifecycle:
     `patient`: draining may take however long it does. `report` is called with lines for people.
     """
 
-    _crew: Workers  # all workers, once they are made
+    _all_workers: Workers  # all workers, once they are made
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class RunLifecycle:
 
         Waits a while for workers that are away. A problem is in the answer.
         """
-        return await answer_of_all(ask, self._crew.dead) if self._serving else not_running(ask)
+        return await answer_of_all(ask, self._all_workers.dead) if self._serving else not_running(ask)
 
     async def finish(self) -> Report:
         """Start, run, and end everything. Return how it ended."""
@@ -159,7 +159,7 @@ class RunLifecycle:
     ) -> list[BaseException]:
         """Drain for at most drain_timeout_s, unless it may take longer, or until the run is aborted, or one of `others`
         or `watching` is over. Return the errors of the draining, and of `watching`."""
-        draining = asyncio.ensure_future(drain(self._crew))
+        draining = asyncio.ensure_future(drain(self._all_workers))
         ends = [asyncio.ensure_future(over) for over in (self._abort.wait(), *others)]
         try:
             await within({draining, *ends, *watching}, self.topology.config.drain_timeout_s, lambda: self.patient)

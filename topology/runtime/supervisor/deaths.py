@@ -48,7 +48,7 @@ class Loss:
         # seconds from the death until the first and the last of them was done
         self._first_s, self._last_s = math.inf, 0.0
         self._back = ""
-        self._death_told = self._return_told = False
+        self._death_reported = self._return_reported = False
         if not self._asked:
             self.tell_death()
 
@@ -88,8 +88,8 @@ class Loss:
 
     def tell_death(self) -> None:
         """Log the first line, once."""
-        if not self._death_told:
-            self._death_told = True
+        if not self._death_reported:
+            self._death_reported = True
             flight = {
                 0: "no other worker had messages in flight",
                 1: "1 message in flight has failed and is replayed",
@@ -99,8 +99,8 @@ class Loss:
 
     def tell_return(self) -> None:
         """Log the second line, once, if the worker has returned."""
-        if self._back and not self._return_told:
-            self._return_told = True
+        if self._back and not self._return_reported:
+            self._return_reported = True
             acked = ""
             if self._last_s:
                 first, last = f"{self._first_s * 1000:,.0f}", f"{self._last_s * 1000:,.0f}"

@@ -131,7 +131,7 @@ class Fleet:
         self._loop = asyncio.get_running_loop()
         self.vigil = Vigil(plan.config.blocked_timeout_s, self._loop.time())
         self._away: dict[int, tuple[float, str]] = {}  # worker → since when it is away, and what it waits for outside
-        self._trace_told = ""  # the last traceback of user code in a worker that could not be replaced
+        self._reported_trace = ""  # the last traceback of user code in a worker that could not be replaced
         self._turns = TurnsOfAll(
             lambda owner: next(handle for handle in self.handles.values() if handle.owner == owner).say(TrialTurn()),
             lambda: self.complete and self._deaths.settled,
@@ -239,8 +239,10 @@ class Fleet:
                 handle.ends_as(f"could not start: {word.text}", outside=self.started and word.code in OUTSIDE)
                 if not self.started:
                     self.fail(as_it_was(word))
-                elif word.trace not in ("", self._trace_told):
-                    self._trace_told = word.trace  # another replacement that fails in the same way logs no traceback
+                elif word.trace not in ("", self._reported_trace):
+                    self._reported_trace = (
+                        word.trace
+                    )  # another replacement that fails in the same way logs no traceback
                     logger.warning(
                         "worker %d could not start (%s)\n%s",
                         handle.worker,

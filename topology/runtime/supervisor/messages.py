@@ -67,10 +67,10 @@ class MessageHandler:
         # worker → error: the worker died, and no other reads its sources again
         self._unknown: dict[int, WorkerError] = {}
 
-    def attach(self, fleet: Fleet, crew: WorkerQueries) -> None:
+    def attach(self, fleet: Fleet, queries: WorkerQueries) -> None:
         """Set who starts and ends workers, and who waits for answers."""
         self._fleet = fleet
-        self._crew = crew
+        self._queries = queries
 
     @property
     def unknown(self) -> WorkerError | None:
@@ -83,7 +83,7 @@ class MessageHandler:
                 self._figures.take(handle.worker, unpacked(snapshot), self._seconds())
                 self._noting.seen(handle.worker, commits)
             case Status() | Looked() | Done() | DeadAnswer():
-                self._crew.answered(handle, word)
+                self._queries.answered(handle, word)
             case Log():
                 self._log(handle.worker, word)
             case Broke(text, code) if code == str(SINK_FILE_DAMAGED):
@@ -116,7 +116,7 @@ class MessageHandler:
 
     def left(self, handle: WorkerHandle) -> None:
         """Handle the end of a worker's process. What it had not reported is lost."""
-        self._crew.left(handle.worker)
+        self._queries.left(handle.worker)
         if handle.address.startswith("ipc://"):
             with contextlib.suppress(OSError):  # a read-only directory must not stop the replacement (F71)
                 Path(handle.address.removeprefix("ipc://")).unlink()

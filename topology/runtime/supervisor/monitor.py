@@ -24,14 +24,14 @@ class Looking:
     def __init__(
         self,
         fleet: Fleet,
-        crew: WorkerQueries,
+        queries: WorkerQueries,
         figures: WorkerMetrics,
         seconds: Callable[[], float],
         starting: Callable[[], Sequence[str]],
     ) -> None:
         self.snapshot: Snapshot | None = None
         self._fleet = fleet
-        self._crew = crew
+        self._queries = queries
         self._figures = figures
         self._seconds = seconds
         self._starting = starting
@@ -49,7 +49,7 @@ class Looking:
             self.snapshot = replace(snapshot, seconds=self._seconds())
             if self._fleet.started:
                 if self._stall.silent_s > SILENT_S - 2 * LOOK_S:
-                    facts = await self._crew.facts(self._figures.facts)
+                    facts = await self._queries.facts(self._figures.facts)
                     snapshot = self._figures.all() or snapshot  # the workers may have taken two seconds to answer
                 starting = self._starting()
                 self._stall.look(loop.time(), snapshot, lambda facts=facts: facts, starting)  # type: ignore[misc]

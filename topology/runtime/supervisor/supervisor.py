@@ -162,28 +162,30 @@ class SupervisedRun(RunLifecycle):
                 why = "no others are started; tasks=2, of a component, has it run on two"
                 logger.info("%d of %d %s tasks: %s", used, self._asked_for, have, why)
             report = await self._supervise()
-            heard = self._hearing
-            drained = report.drained and heard.kept and (beginning.clean or heard.caught_up)
+            message_handler = self._message_handler
+            drained = report.drained and message_handler.kept and (beginning.clean or message_handler.caught_up)
             return replace(report, clean=state is None or ended(state, drained=drained))
 
     async def _supervise(self) -> Report:
         """Everything between two directories that are open: workers come, run, and go."""
         loop = asyncio.get_running_loop()
         self._started_at = loop.time()
-        self._hearing = heard = MessageHandler(self._plan, self._metrics, self._provisions, self._noting, self._seconds)
+        self._message_handler = message_handler = MessageHandler(
+            self._plan, self._metrics, self._provisions, self._noting, self._seconds
+        )
         self._fleet = fleet = Fleet(
             self._plan,
             began=self._provisions.begin,
             environment={**os.environ, **self._provisions.environment},
-            watcher=heard,
+            watcher=message_handler,
             report=self._report,
             output=self._output,
         )
-        self._crew = crew = WorkerQueries(self._plan, fleet)
-        heard.attach(fleet, crew)
+        self._all_workers = queries = WorkerQueries(self._plan, fleet)
+        message_handler.attach(fleet, queries)
         config, beside = self.topology.config, self.topology.companions
         self._companions = Companions(beside, self._folder, max_restarts=config.max_restarts, report=self._report)
-        self._looking = Looking(fleet, crew, self._metrics, self._seconds, self._companions.starting)
+        self._looking = Looking(fleet, queries, self._metrics, self._seconds, self._companions.starting)
         watching = [loop.create_task(self._look(), name="look"), loop.create_task(self._looking.forever())]
         how, patience_s = "aborted", CLOSING_S
         try:
@@ -208,15 +210,15 @@ class SupervisedRun(RunLifecycle):
             if not fleet.started:
                 raise fleet.failed
             how = "aborted" if how == "aborted" else "failed"
-        unknown = heard.unknown if how != "aborted" else None
+        unknown = message_handler.unknown if how != "aborted" else None
         if unknown is not None:
             how = "failed"
-        error = heard.broken or fleet.failed or self._companions.failed or unknown
+        error = message_handler.broken or fleet.failed or self._companions.failed or unknown
         how = "failed" if error is not None and how != "aborted" else how
-        aborted = heard.aborted + self._metrics.lost
+        aborted = message_handler.aborted + self._metrics.lost
         snapshot = replace(self._snapshot, limit=self._looking.limit())
         letters = self._metrics.new_letters
-        counts = heard.summaries, self.restarts
+        counts = message_handler.summaries, self.restarts
         keeps = self._state_dir is not None
         return Report(snapshot, how, aborted, error, *counts, new_letters=letters, keeps_letters=keeps)
 
@@ -225,14 +227,14 @@ class SupervisedRun(RunLifecycle):
         yield self._abort.wait(), "aborted"
         yield self._fleet.over.wait(), "failed"
         yield self._companions.over.wait(), "failed"
-        yield self._hearing.broke.wait(), "failed"
-        yield settle(self._crew), "ended"
+        yield self._message_handler.broke.wait(), "failed"
+        yield settle(self._all_workers), "ended"
         yield self._drain.wait(), "stopped"
 
     def _broke(self, errors: Sequence[BaseException]) -> None:
         for error in errors:
             logger.error("the supervisor could not go on (%s)", RUNTIME_FAILED, exc_info=error)
-            self._hearing.broken = self._hearing.broken or error
+            self._message_handler.broken = self._message_handler.broken or error
 
     # -- watching
 

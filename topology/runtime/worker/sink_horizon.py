@@ -44,7 +44,7 @@ def check_memories(components: Iterable[Declared], config: Config) -> None:
             )
 
 
-def memories_told(components: Iterable[Declared]) -> list[str]:
+def memory_lines(components: Iterable[Declared]) -> list[str]:
     """A line for each sink that drops replays: what its ack stands for, and for how long it remembers (C6, C11)."""
     lines = []
     for declared in components:

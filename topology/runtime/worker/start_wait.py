@@ -23,7 +23,7 @@ async def open_in_time(component: str, call: Callable[[], Any], clock: Callable[
     """Calls `open`, and again while it raises NotYet; the last time once `limit_s` have passed on the clock, which is
     the loop's. Then raises StartError; and whatever else `open` raises, at once."""
     started_at = clock()
-    told_at, delay = float("-inf"), RETRY_FIRST_S
+    reported_at, delay = float("-inf"), RETRY_FIRST_S
     while True:
         try:
             result = call()
@@ -35,12 +35,12 @@ async def open_in_time(component: str, call: Callable[[], Any], clock: Callable[
             if left_s <= 0:
                 text = f"{component!r} could not be opened within start_timeout_s = {limit_s:g} s: {error}"
                 raise StartError(text, code=COMPONENT_WAITING_TO_OPEN, next=error.next) from error
-            if now - told_at >= TOLD_EVERY_S:
-                told_at = now
+            if now - reported_at >= TOLD_EVERY_S:
+                reported_at = now
                 text = "%r waits, as what it needs is not there yet, for %.0f s more at most: %s (%s)"
                 logger.warning(text, component, left_s, error, COMPONENT_WAITING_TO_OPEN)
         else:
-            if told_at > float("-inf"):
+            if reported_at > float("-inf"):
                 logger.warning("%r is open, after %.0f s", component, clock() - started_at)
             return
         await asyncio.sleep(min(delay, left_s))

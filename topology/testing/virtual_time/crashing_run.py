@@ -122,7 +122,7 @@ class CrashingRun(EmbeddedRun):
         self._partings: dict[int, Parting] = {}  # owner → who may send to it still
         self._killed: dict[int, bool] = {}  # worker → whether it was, where it has died
         self._turns = TurnsOfAll(self._grant, self._may_try, self._now)
-        self._told_until: dict[int, float] = {}  # owner → when the order that it was given last arrives
+        self._order_due: dict[int, float] = {}  # owner → when the order that it was given last arrives
         self._changes = _Changes()
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._failed: KedgeError | None = None
@@ -140,7 +140,7 @@ class CrashingRun(EmbeddedRun):
         worker.trials.turns = self._turns.of(worker.owner)
         return worker
 
-    def _crew_of_all(self) -> Workers:
+    def _every_worker(self) -> Workers:
         self._built = True
         return MortalWorkers(self._plan, self)
 
@@ -326,8 +326,8 @@ class CrashingRun(EmbeddedRun):
 
     def _tell(self, worker: MortalWorker, order: Callable[[], Any]) -> None:
         """Has the order arrive a little later, after those that were given before."""
-        at = max(self._told_until.get(worker.owner, 0.0) + 1e-6, self._loop.time() + self._takes_s())
-        self._told_until[worker.owner] = at
+        at = max(self._order_due.get(worker.owner, 0.0) + 1e-6, self._loop.time() + self._takes_s())
+        self._order_due[worker.owner] = at
 
         def arrives() -> None:
             if not self._closing:  # at the end the dead are buried
