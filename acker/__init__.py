@@ -2,6 +2,8 @@
 
 A spout's message begins a tree under a `roots` number. Each ack mixes edges into the tree's value, and the `ledger`
 completes the tree when the value is 0 (Storm's algorithm). Pure: must not know I/O, a clock, or anything of `topology`.
+
+Imports nothing of: topology, asyncio, os, socket, time
 """
 
 from acker.identity import MessageId

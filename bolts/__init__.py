@@ -1,6 +1,8 @@
 """Bolts to use as they are: sinks, and rules that count.
 
 `bolts.sinks` has the idempotent sinks. Must not know any spout, nor how a topology runs.
+
+Imports nothing of: spouts, bridge, topology.runtime, topology.storage, topology.cli
 """
 
 from bolts.count_within import Burst, CountWithin

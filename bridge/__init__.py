@@ -2,7 +2,12 @@
 
 A topology declares `queries`. A run hands records over through `handover`, into `files` that the `driver` reads. Only
 this package imports pyspark. Names are imported on first access, because Spark's own Python processes import this
-package often. Must not know the runtime's insides.
+package often. `engine` and `compare` use those parts of the runtime that run one bolt or read one source. Must not know
+how a run keeps, links or replaces workers.
+
+Only compare imports: topology.cli
+Imports nothing of: topology.runtime.links, topology.runtime.commits, topology.runtime.process,
+  topology.runtime.supervisor, topology.storage.sqlite, topology.storage.directory
 """
 
 from importlib import import_module

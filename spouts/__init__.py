@@ -1,6 +1,8 @@
 """Ready-made sources, and parsers for their lines.
 
 `file_tail` follows files; `items`, `ticker` and `paced` are for tests, demos and benchmarks. Must not know any bolt.
+
+Imports nothing of: bolts, bridge, topology.runtime.worker, topology.runtime.links, topology.storage, topology.cli
 """
 
 from spouts.file_tail.spout import FileTail, first_mtime

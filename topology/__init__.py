@@ -1,7 +1,11 @@
 """Topologies: declare a graph of spouts and bolts, run it, and know that every tuple was processed.
 
 A `Topology` is declared in a module, checked by `checks`, planned by `plan`, and run by `runtime`, which keeps what
-must survive in `storage`. Must not know any concrete spout or bolt, nor Spark."""
+must survive in `storage`. Must not know any concrete spout or bolt, nor Spark.
+
+Imports nothing of: spouts, bolts, bridge, kedge, pyspark
+Only cli imports: topology.cli
+"""
 
 from topology.companions import Companion, Launch
 from topology.components import Bolt, Collector, Message, Notes, Positions, Spout, State, Task, Tuple

@@ -2,4 +2,6 @@
 
 `bolt` is the sink, `store` and `rows` write segments, `dedup` drops replays, `results` is the spout. Must not import
 pyspark.
+
+Imports nothing of: pyspark, bridge.driver, bridge.queries, bridge.spark
 """

@@ -193,7 +193,7 @@ PLANTED: Final = (
     _bug(
         "E2",
         "the mark passes a dead message before its letter is kept",
-        "topology/runtime/dead_letters/bury.py",
+        "topology/runtime/dead_letters/letter_store.py",
         "self._changed.items() if name not in self._gone)",
         "self._changed.items() if name not in self._gone and self._keeper.commits % 2)",
     ),
@@ -295,7 +295,7 @@ PLANTED: Final = (
     _bug(
         "E1",
         "what bolts with state remember of a dead message is forgotten before its letter is replayed",
-        "topology/runtime/dead_letters/bury.py",
+        "topology/runtime/dead_letters/letter_store.py",
         "            *self._numbers.values(), *(burial.numbers",
         "            *(burial.numbers",
         _bug(  # what is of one message alone is kept by its origin, too
@@ -323,7 +323,7 @@ PLANTED: Final = (
     _bug(
         "E2",
         "a letter is kept one commit before the mark that passes its message",
-        "topology/runtime/dead_letters/bury.py",
+        "topology/runtime/dead_letters/letter_store.py",
         "            burial.tree.value = 0  # done",
         "            pass  # done",
     ),

@@ -3,4 +3,6 @@
 `declaration.mistakes` collects all mistakes. `inputs` checks groupings, `instance_state` attributes that change, and
 `guarantees` the causes that weaken a sink. The room may read a user's source, but must not run user code, nor know the
 runtime.
+
+Imports nothing of: topology.runtime, topology.storage, topology.loading, topology.cli
 """

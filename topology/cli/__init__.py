@@ -1,5 +1,9 @@
 """The command `kedge`: reads options, loads a topology, runs it, and shows the run.
 
 `main` finds the command in `commands`. `run_session` runs a topology, `run_client` sends commands to a run, and
-`output` prints. Other packages must not import this one. Must not know how a run works.
+`output` prints. Nothing below the command line imports it; `kedge compare` is a command of another package, and uses
+its options and output. Must not know how a run works.
+
+Imports nothing of: topology.runtime.process, topology.runtime.links, topology.runtime.tasks, topology.runtime.commits,
+  topology.storage.sqlite
 """

@@ -35,9 +35,9 @@ from topology.runtime.run.lifecycle import Takeover
 from topology.runtime.run.report import Report
 from topology.runtime.run.signals import handled_signals
 from topology.runtime.run.startup import CARRY_ON, RESUMING, Terms
-from topology.runtime.tasks.bolt_threads import OF_A_RUN, check_threads
 from topology.runtime.telemetry.bottleneck import Queues, limit_of
 from topology.runtime.telemetry.metrics import Snapshot
+from topology.runtime.thread_limit import OF_A_RUN, check_threads
 from topology.storage.dead_questions import DeadAnswer, DeadAsk
 from topology.text import printable
 

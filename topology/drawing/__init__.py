@@ -6,6 +6,8 @@
 `model` makes a picture of a plan, and each form draws it. Pure, deterministic, and without a library or a program for
 drawing. Must not know a prototype's attributes or the settings: they may be secrets. All three functions raise
 DeclarationError for a topology with mistakes.
+
+Imports nothing of: topology.config, topology.secrets, topology.loading, topology.runtime, topology.cli
 """
 
 from topology.drawing import as_mermaid, as_svg, as_text

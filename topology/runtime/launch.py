@@ -26,7 +26,7 @@ from topology.runtime.embedded.run import EmbeddedRun
 from topology.runtime.embedded.watchdog import watched
 from topology.runtime.run.report import Report
 from topology.runtime.run.signals import handled_signals
-from topology.runtime.tasks.bolt_threads import OF_A_RUN, check_threads
+from topology.runtime.thread_limit import OF_A_RUN, check_threads
 from topology.runtime.worker.shutdown import CLOSE_S
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from runtime_kit import Number
 from topology import Bolt, Message, Spout, Task, Topology
 from topology.runtime.asyncio_tools import asyncio_run
 from topology.runtime.embedded.run import EmbeddedRun
-from topology.runtime.process import blocked_loop
+from topology.runtime.worker import blocked_loop
 
 GATE = threading.Event()  # what blocking code waits for
 

@@ -13,9 +13,9 @@ from typing import Annotated, Final
 import typer
 
 from topology.cli.command import given_as
-from topology.cli.commands.run import check_processes
 from topology.cli.options import ConfigOption, DebugOption, SetOption, TargetArgument, declared
 from topology.cli.output import terminal
+from topology.cli.worker_options import check_processes
 from topology.codes.command_line import GRAPH_NOT_WRITABLE, GRAPH_OVERWRITES_CODE, UNKNOWN_GRAPH_FORMAT
 from topology.errors import ConfigurationError, did_you_mean
 from topology.filesystem.safe_files import write_anew

@@ -32,21 +32,18 @@ from topology.cli.options import (
     declared,
 )
 from topology.cli.output import terminal
+from topology.cli.worker_options import LINKS, check_processes
 from topology.codes.command_line import (
-    INVALID_LINKS,
     INVALID_RUN_ID,
     INVALID_RUN_TIME,
     INVALID_STATE_DIR,
-    INVALID_WORKER_COUNT,
     OPTION_NEEDS_STATE_DIR,
 )
 from topology.errors import ConfigurationError
-from topology.plan import WORKERS_MAX
 from topology.text import printable
 from topology.version import version
 
 RUN_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-LINKS: Final = "ipc"
 NOTHING: Final[Mapping[str, str | list[str] | None]] = MappingProxyType({})
 EXAMPLES: Final = (
     ("kedge run alerts.py", "the topology in this file, until its sources end"),
@@ -200,29 +197,3 @@ def check_given(for_s: float | None, state_dir: Path | None, run_id: str | None)
     if run_id is not None and not RUN_ID.fullmatch(run_id):
         text = f"{given_as('--run-id')} takes 1 to 64 of A-Z a-z 0-9 _ and -, not {run_id!r:.80}"
         raise ConfigurationError(text, code=INVALID_RUN_ID)
-
-
-def check_processes(workers: int | None, links: str | None) -> None:
-    """Raise ConfigurationError for an invalid number of workers, or invalid links."""
-    if workers is not None and not 1 <= workers <= WORKERS_MAX:
-        raise ConfigurationError(
-            f"{given_as('--workers')} takes a whole number from 1 to {WORKERS_MAX:,}, not {workers}",
-            code=INVALID_WORKER_COUNT,
-        )
-    if links is None or (links == LINKS and workers is not None):
-        return
-    if workers is None:
-        raise ConfigurationError(
-            f"{given_as('--links')} is for runs on several processes", code=INVALID_LINKS, next="pass --workers N too"
-        )
-    from urllib.parse import urlsplit
-
-    try:
-        parts = urlsplit(links)
-        good = parts.scheme == "tcp" and parts.hostname and links == f"tcp://{parts.netloc}" and parts.port != 0
-    except ValueError:  # the port is invalid
-        good = False
-    if not good:
-        raise ConfigurationError(
-            f"{given_as('--links')} takes ipc, tcp://HOST or tcp://HOST:PORT, not {links!r}", code=INVALID_LINKS
-        )

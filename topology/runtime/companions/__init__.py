@@ -2,4 +2,6 @@
 
 `companions` starts them in order, `process` is one of them, and `guard` ends it if the run is gone. Must not know what
 they do.
+
+Imports nothing of: bridge, topology.runtime.tasks, topology.runtime.worker, topology.storage
 """

@@ -13,9 +13,9 @@ from acker.roots import message_of
 from topology.components import Clock
 from topology.runtime.commits.group_commit import GroupCommit
 from topology.runtime.current_task import entered
-from topology.runtime.dead_letters.bury import Burial, LetterStore
 from topology.runtime.dead_letters.deliveries import DeliveryHost, LetterRoute
 from topology.runtime.dead_letters.letter import letter_of, with_failure
+from topology.runtime.dead_letters.letter_store import Burial, LetterStore
 from topology.runtime.dead_letters.queries import Answering
 from topology.runtime.dead_letters.replay import LetterReplay, Revival
 from topology.runtime.dead_letters.subscribers import LetterSubscribers

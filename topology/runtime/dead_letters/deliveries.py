@@ -17,8 +17,8 @@ from acker.ledger import Ledger
 from acker.roots import RootSource, message_of
 from topology.config import Config
 from topology.errors import Reject
-from topology.runtime.dead_letters.bury import LetterStore
 from topology.runtime.dead_letters.letter import altered
+from topology.runtime.dead_letters.letter_store import LetterStore
 from topology.runtime.failures import DEAD_AT_ONCE, OWN, Failure, Reason
 from topology.runtime.tasks.interfaces import DownstreamTask, FedQueue
 from topology.runtime.tasks.outbox import Outbox, Staged

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Final
 
 from topology.runtime.commits.group_commit import GroupCommit
-from topology.runtime.dead_letters.bury import LetterStore
 from topology.runtime.dead_letters.letter import altered
+from topology.runtime.dead_letters.letter_store import LetterStore
 from topology.runtime.dead_letters.replay import LetterReplay
 from topology.storage.dead_questions import DeadAnswer, DeadAsk
 from topology.storage.encoding.letter_pages import Showing, problem_of

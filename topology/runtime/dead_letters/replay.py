@@ -10,9 +10,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from topology.runtime.dead_letters.bury import LetterStore
 from topology.runtime.dead_letters.deliveries import Deliveries, Delivery, DeliveryHost, LetterRoute
 from topology.runtime.dead_letters.letter import LetterProblem, altered, message_of_letter
+from topology.runtime.dead_letters.letter_store import LetterStore
 from topology.runtime.failures import Failure
 from topology.runtime.tasks.spout_task import SpoutTask
 from topology.storage.values import Letter

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from random import Random
 
 from topology.components import Message
-from topology.runtime.dead_letters.bury import LetterStore
 from topology.runtime.dead_letters.deliveries import Deliveries, Delivery, DeliveryHost, LetterRoute
 from topology.runtime.dead_letters.letter import PROBLEM_MAX, altered, news_of, same_death
+from topology.runtime.dead_letters.letter_store import LetterStore
 from topology.runtime.failures import Failure, Reason
 from topology.storage.values import Letter
 from topology.text import escaped

@@ -17,7 +17,7 @@ from typing import Final, Self
 
 from topology.codes.runtime import EVENT_LOOP_BLOCKED
 from topology.runtime.os_process.restarts import AGAIN_S, BLOCKED_S
-from topology.runtime.process import blocked_loop
+from topology.runtime.worker import blocked_loop
 
 LOOK_S: Final = 0.25  # between two looks, and two turns of the loop that are noted
 ANSWER_S: Final = 1.0  # without a turn, after which a signal is answered for the loop

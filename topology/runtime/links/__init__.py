@@ -2,4 +2,8 @@
 
 `peers.Peers` holds one `peer` for each worker. `codec` makes bytes of a frame; `carrier` and `zeromq` move them. Must
 not know tasks beyond their queues, nor what a tuple means.
+
+Only zap, zeromq import: zmq
+Imports nothing of: topology.storage, topology.runtime.state, topology.runtime.commits, topology.runtime.worker,
+  topology.runtime.tasks.outbox, topology.runtime.tasks.spout_task
 """

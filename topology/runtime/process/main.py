@@ -34,14 +34,14 @@ from topology.runtime.control.messages import (
     packed_entry,
 )
 from topology.runtime.failures import Failure, Reason
-from topology.runtime.process import blocked_loop
 from topology.runtime.process.heartbeat import Heartbeat, safe
 from topology.runtime.process.orders import WorkerLoop
 from topology.runtime.process.supervisor_notes import SupervisorNotes
 from topology.runtime.run import run_dir
-from topology.runtime.tasks.bolt_threads import OF_A_WORKER, check_threads, no_room
 from topology.runtime.telemetry.log_capture import listen
 from topology.runtime.telemetry.log_entries import as_text, cut, entry_of
+from topology.runtime.thread_limit import OF_A_WORKER, check_threads, no_room
+from topology.runtime.worker import blocked_loop
 from topology.storage.store import StoreBroken
 from topology.text import open_standard_streams, write_line
 from topology.user_frames import described, text_of

@@ -2,4 +2,7 @@
 
 `keyed_executor` runs one input of a key at a time; `committed`, `in_memory` and `rebuilt` keep state in a store, in
 memory, or rebuild it from inputs. Must not know how a commit is written.
+
+Imports nothing of: topology.storage.sqlite.store, topology.storage.directory, topology.runtime.links,
+  topology.runtime.worker, apsw
 """

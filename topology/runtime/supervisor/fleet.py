@@ -61,7 +61,7 @@ from topology.runtime.pausable_wait import first_of
 from topology.runtime.poison.turns import TurnsOfAll
 from topology.runtime.supervisor.deaths import Deaths, ReportLine
 from topology.runtime.supervisor.worker_handle import PRESENT, WorkerHandle, WorkerState, as_it_was
-from topology.runtime.tasks.bolt_threads import no_room
+from topology.runtime.thread_limit import no_room
 
 LINK_S: Final = 30.0  # how long workers may take to link at the first start
 RELINK_S: Final = 5.0  # how long a replacement may take; its peers may be busy, and what is for them waits

@@ -2,4 +2,6 @@
 
 `packing` is the main one; `state`, `journal`, `floors` and `letter_pages` have one kind each. Must not know SQLite, nor
 when anything is stored.
+
+Imports nothing of: topology.storage.sqlite, topology.storage.directory, topology.filesystem, apsw, sqlite3
 """

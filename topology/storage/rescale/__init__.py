@@ -3,4 +3,6 @@ run.
 
 `assign` decides, `move` copies, and `positions` and `journal` say what belongs together. If interrupted, the next start
 completes it. Must not know the runtime.
+
+Imports nothing of: topology.runtime, topology.storage.offline, apsw
 """

@@ -2,4 +2,6 @@
 
 `simulate` runs it and compares with a run without faults (`expected`). `faults` are drawn; `disk` and `files` fail.
 Must not know real processes.
+
+Imports nothing of: subprocess, multiprocessing, topology.runtime.process, topology.runtime.supervisor
 """
