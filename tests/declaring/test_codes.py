@@ -46,6 +46,7 @@ SHARED = {
     "K422": "no file can be opened, or too few, and a worker that could not start for that is waited for",
     "K424": "a socket can't be bound, and a worker that could not start for that is waited for",
     "K468": "the system refuses a thread or a process, and a worker that could not start for that is waited for",
+    "K537": "a store, and a worker's log, say it of their own files",
     "K572": "a sink's file is damaged: the sink says it, its worker does not die of it, and the run ends at once",
     "K606": "`process` returns what can't be used, in the loop or in a thread",
     "K408": "a worker that could not start is told of at once, and again where it was the last one that may",

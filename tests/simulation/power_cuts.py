@@ -80,6 +80,10 @@ class CutDisk(SimulatedDisk):
         self._before("write")
         super().write(node, offset, data)
 
+    def allocate(self, node: FileNode, size: int) -> None:
+        self._before("allocate")
+        super().allocate(node, size)
+
     def truncate(self, node: FileNode, size: int) -> None:
         self._before("truncate")
         super().truncate(node, size)

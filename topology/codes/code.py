@@ -15,6 +15,7 @@ LOSS: Final = (
     "give up the positions, the state and the dead letters in the file: move {path} away and run again with "
     "--accept-loss"
 )
+LOG_LOSS: Final = "give up the changes since the last checkpoint: move {paths} away and run again with --accept-loss"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from topology.codes.code import FRESH, LOSS, NEW_DIRECTORY, Code
+from topology.codes.code import FRESH, LOG_LOSS, LOSS, NEW_DIRECTORY, Code
 
 COMPONENT_WAITING_TO_OPEN: Final = Code(
     "K478",
@@ -437,4 +437,18 @@ POSSIBLY_RENAMED_BOLT: Final = Code(
     "the same bolt under another name, it would begin with empty state.",
     'write renamed_from="old" in topology.bolt(…) to resume with that state; or begins_empty=True for a new state, '
     "and the state of the other bolt stays stored.",
+)
+STATE_LOG_DAMAGED: Final = Code(
+    "K479",
+    "Log of a worker is damaged",
+    "Kedge checks a worker's log when it opens it. Bytes that were on the disk already are not the bytes that were "
+    "written. The disk is failing, or a program changed the file. Kedge does not change the file.",
+    f"restore the state directory from one copy; or {LOG_LOSS.format(paths='both files of the log')}.",
+)
+STATE_LOG_UNUSABLE: Final = Code(
+    "K480",
+    "Log of a worker cannot be used",
+    "The log cannot be opened, belongs to another worker or a later start, has a newer format, or lacks the records "
+    "since the last checkpoint. Kedge does not change the file.",
+    "do what the error says, and run again.",
 )

@@ -9,12 +9,13 @@ import errno
 import os
 import select
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
 from topology.filesystem.locks import lock_now
-from topology.filesystem.sync import sync_file, sync_folder
+from topology.filesystem.sync import sync_data, sync_file, sync_folder
 
 # What the system says where there is no room, a quota is reached, or nothing may be written any more (F16, F17, F19).
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
@@ -25,7 +26,7 @@ AWAY: Final = FULL | {errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, err
 
 LOCK_AGAIN: Final = 10  # times that a lock is tried once more,
 LOCK_AGAIN_S: Final = 0.05  # each so much later
-_READ_BYTES: Final = 1024 * 1024
+PARTS_MAX: Final = 1_024  # of one write: IOV_MAX of Linux and macOS
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,36 @@ class Opened(Protocol):
         """May be called twice."""
 
 
+class WritableFile(Protocol):
+    """A file that is open to be read and written at any place. All methods block, and all but `close` raise OSError.
+    `sync` may be called from another thread, concurrently with the others."""
+
+    def size(self) -> int:
+        """The file's length in bytes."""
+        ...
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return the bytes there: `length`, or those up to the file's end."""
+        ...
+
+    def write(self, offset: int, parts: Sequence[bytes]) -> None:
+        """Write the parts, one behind the other, by one call of the system if there are up to PARTS_MAX. After an
+        OSError the first bytes of them may have been written, and never all."""
+
+    def allocate(self, size: int) -> None:
+        """Take the room for a file of this many bytes, so that writes within it need none. New bytes are 0. A longer
+        file stays as it is. After an OSError the file may have become longer, up to `size`."""
+
+    def truncate(self, size: int) -> None:
+        """Cut the file off at this length."""
+
+    def sync(self) -> None:
+        """Make durable what any process has written to the file until now, and the length that is needed to read it."""
+
+    def close(self) -> None:
+        """May be called twice. Does not raise."""
+
+
 class Files(Protocol):
     """Operations that block. All raise OSError; nothing is durable before it is synced, by `create` for a file's
     content, and by `sync_directory` for its name."""
@@ -77,6 +108,10 @@ class Files(Protocol):
 
     def open(self, path: Path) -> Opened:
         """A file that is there."""
+        ...
+
+    def open_to_write(self, path: Path) -> WritableFile:
+        """A plain file that is there; no link is followed. Raises FileNotFoundError."""
         ...
 
     def read(self, path: Path, bytes_max: int) -> bytes:
@@ -141,6 +176,9 @@ class DiskFiles:
     def open(self, path: Path) -> Opened:
         return _Open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW))
 
+    def open_to_write(self, path: Path) -> WritableFile:
+        return _Writable(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW))
+
     def read(self, path: Path, bytes_max: int) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(descriptor, "rb") as file:
@@ -199,6 +237,44 @@ class _Open:
             self.descriptor = -1
 
     release = close
+
+
+class _Writable(_Open):
+    def size(self) -> int:
+        return os.fstat(self.descriptor).st_size
+
+    def read(self, offset: int, length: int) -> bytes:
+        parts = []
+        while length > 0 and (part := os.pread(self.descriptor, length, offset)):
+            parts.append(part)
+            offset, length = offset + len(part), length - len(part)
+        return b"".join(parts)
+
+    def write(self, offset: int, parts: Sequence[bytes]) -> None:
+        while parts:
+            batch, parts = parts[:PARTS_MAX], parts[PARTS_MAX:]
+            written, length = os.pwritev(self.descriptor, batch, offset), sum(map(len, batch))
+            while written < length:  # the disk is full, or a signal came
+                written += os.pwrite(self.descriptor, b"".join(batch)[written:], offset + written)
+            offset += length
+
+    def allocate(self, size: int) -> None:
+        if size <= self.size():
+            return
+        if (allocate := getattr(os, "posix_fallocate", None)) is not None:
+            try:
+                allocate(self.descriptor, 0, size)
+                return
+            except OSError as error:
+                if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+                    raise
+        os.ftruncate(self.descriptor, size)  # there is no room taken: a write may fail
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self.descriptor, size)
+
+    def sync(self) -> None:
+        sync_data(self.descriptor)
 
 
 def make_directories(files: Files, path: Path) -> None:

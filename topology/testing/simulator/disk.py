@@ -89,6 +89,15 @@ class SimulatedDisk:
         _apply(node.content, offset, data)
         node.unsynced.append((offset, data))
 
+    def allocate(self, node: FileNode, size: int) -> None:
+        """Make a file longer, by bytes of 0. Raises OSError (ENOSPC) if the disk is full."""
+        if size > len(node.content):
+            if self.full:
+                self.hits["full"] += 1
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            _apply(node.content, size, b"")
+            node.unsynced.append((size, b""))
+
     def truncate(self, node: FileNode, size: int) -> None:
         _apply(node.content, size, None)
         node.unsynced.append((size, None))

@@ -6,6 +6,7 @@ SQLite does not know of the death; operations on it then do nothing. Must not kn
 
 import errno
 import os
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -13,7 +14,7 @@ from typing import Any, Final
 
 import apsw
 
-from topology.filesystem.files import FileStatus, Lock, Opened
+from topology.filesystem.files import FileStatus, Lock, Opened, WritableFile
 from topology.testing.simulator.disk import FileNode, SimulatedDisk
 
 _numbers: Final = count()
@@ -27,7 +28,7 @@ class SimulatedFiles:
     def __init__(self, disk: SimulatedDisk, random: Random) -> None:
         self.disk = disk
         self.random = random
-        self.opened: list[_File] = []
+        self.opened: list[_File | _Writable] = []
         self._locks: dict[Path, _Held] = {}
         self._vfs = _Vfs(f"simulated-{next(_numbers)}", self)
 
@@ -36,10 +37,12 @@ class SimulatedFiles:
         return self._vfs.vfs_name
 
     def end_process(self, store: Path) -> None:
-        """Handle the death of the process that had this database open. Its lock is gone with it."""
+        """Handle the death of the process that had this database or log open. Its locks are gone with it."""
         for file in self.opened:
             if file.path.name.startswith(store.name):
                 file.dead = True
+        for path in [path for path in self._locks if path.name.startswith(store.name)]:
+            del self._locks[path]
 
     def end_all(self) -> None:
         """Handle the death of every process."""
@@ -75,6 +78,10 @@ class SimulatedFiles:
 
     def open(self, path: Path) -> Opened:
         return _Opened(self.disk, self._there(path))
+
+    def open_to_write(self, path: Path) -> WritableFile:
+        self.opened.append(file := _Writable(path, self._there(path), self))
+        return file
 
     def read(self, path: Path, bytes_max: int) -> bytes:
         node = self._there(path)
@@ -120,6 +127,44 @@ class _Opened:
 
     def close(self) -> None:
         pass
+
+
+class _Writable:
+    """Operations on a `dead` file do nothing."""
+
+    def __init__(self, path: Path, node: FileNode, files: SimulatedFiles) -> None:
+        self.path = path
+        self.dead = False
+        self.node = node
+        self._files = files
+        self._disk = files.disk
+
+    def size(self) -> int:
+        return len(self.node.content)
+
+    def read(self, offset: int, length: int) -> bytes:
+        return bytes(self.node.content[offset : offset + length])
+
+    def write(self, offset: int, parts: Sequence[bytes]) -> None:
+        if not self.dead:
+            self._disk.write(self.node, offset, b"".join(parts))
+
+    def allocate(self, size: int) -> None:
+        if not self.dead:
+            self._disk.allocate(self.node, size)
+
+    def truncate(self, size: int) -> None:
+        if not self.dead:
+            self._disk.truncate(self.node, size)
+
+    def sync(self) -> None:
+        if not self.dead:
+            self._disk.sync(self.node)
+
+    def close(self) -> None:
+        self.dead = True
+        if self in self._files.opened:
+            self._files.opened.remove(self)
 
 
 class _Held:
@@ -213,9 +258,7 @@ class _File:
         return len(self._node.content)
 
     def xLock(self, level: int) -> None:
-        others = [
-            file for file in self._files.opened if file is not self and file._node is self._node and not file.dead
-        ]
+        others = [file for file in self._same() if file is not self and not file.dead]
         if max((other._lock for other in others), default=0) >= apsw.SQLITE_LOCK_RESERVED and not self.dead:
             raise apsw.BusyError("another process has it")
         self._lock = max(self._lock, level)
@@ -224,7 +267,11 @@ class _File:
         self._lock = min(self._lock, level)
 
     def xCheckReservedLock(self) -> bool:
-        return any(file._node is self._node and file._lock >= apsw.SQLITE_LOCK_RESERVED for file in self._files.opened)
+        return any(file._lock >= apsw.SQLITE_LOCK_RESERVED for file in self._same())
+
+    def _same(self) -> list["_File"]:
+        """All that have this database open."""
+        return [file for file in self._files.opened if isinstance(file, _File) and file._node is self._node]
 
     def xClose(self) -> None:
         self.dead = True
