@@ -3,12 +3,13 @@
 import errno
 import fcntl
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from topology.filesystem.sync import sync_file, sync_folder
+from topology.filesystem.sync import sync_data, sync_file, sync_folder
 
 FULL = 51  # macOS's number
 
@@ -38,7 +39,12 @@ def a_file(folder: Path) -> None:
         sync_file(file.fileno())
 
 
-@pytest.mark.parametrize("put", [a_file, sync_folder])
+def some_data(folder: Path) -> None:
+    with (folder / "kept").open("wb") as file:
+        sync_data(file.fileno())
+
+
+@pytest.mark.parametrize("put", [a_file, some_data, sync_folder])
 def test_where_the_drive_has_a_cache_of_its_own_that_is_emptied_too_F64(
     put: Callable[[Path], None], tmp_path: Path, asked: list[str]
 ) -> None:
@@ -56,7 +62,7 @@ def test_a_file_system_without_that_call_is_asked_for_what_it_has_F64(
     assert asked == ["full", "fsync"]
 
 
-@pytest.mark.parametrize("put", [a_file, sync_folder])
+@pytest.mark.parametrize("put", [a_file, some_data, sync_folder])
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
 def test_a_disk_that_has_failed_is_not_asked_in_another_way_F18(
     error: int, put: Callable[[Path], None], tmp_path: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
@@ -75,6 +81,14 @@ def test_elsewhere_a_file_and_a_folder_are_synced_by_fsync(
     monkeypatch.delattr(fcntl, "F_FULLFSYNC", raising=False)
     monkeypatch.setattr(os, "fsync", lambda descriptor: (real(descriptor), synced.append(descriptor)))
     put(tmp_path)
+    assert len(synced) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="fdatasync is Linux's")
+def test_data_alone_is_synced_without_the_rest_of_the_inode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, synced = os.fdatasync, list[int]()
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: (real(descriptor), synced.append(descriptor)))
+    some_data(tmp_path)
     assert len(synced) == 1
 
 
