@@ -104,6 +104,11 @@ def test_positions_and_numbers_of_checkpoints_grow() -> None:
     assert log.synced == start + 3
     with pytest.raises(ValueError, match="checkpoint 3 can't be marked: 3 was marked before"):
         log.mark(3)
+    machine.disk.short = 0
+    with pytest.raises(StoreFull):
+        log.mark(5)
+    with pytest.raises(ValueError, match="checkpoint 4 can't be marked: 5 was marked before"):
+        log.mark(4)
     log.mark(5)
     with pytest.raises(ValueError, match="checkpoint 3 can't be decided: 5 was marked last"):
         log.cut(3)

@@ -72,6 +72,7 @@ class WorkerLog:
         self._synced = content.end.number
         self._said = 0  # how far the log was durable, by its last group
         self._decided = self._marked = decided
+        self._tried = decided  # the last checkpoint whose mark was to be written; a file's header may have it
         self._broken = ""
         self._syncing = threading.Lock()
         self._redo: list[tuple[LogFile, FileHeader, LogPlace]] | None = self._parts_to_redo(content)
@@ -139,10 +140,12 @@ class WorkerLog:
 
         Turns to the other file if that is free: after a cut at a mark in the current file, once that file was synced.
         Numbers of checkpoints grow from mark to mark; a later process may use those again that were not decided. Raises
-        ValueError for a lower number, StoreFull (the same mark may be made again), StoreBroken.
+        ValueError for a lower number, StoreFull (then the same mark, or a later one, may be made), StoreBroken.
         """
-        if checkpoint <= self._marked:
-            raise ValueError(f"checkpoint {checkpoint} can't be marked: {self._marked} was marked before")
+        self._check()
+        if checkpoint <= self._marked or checkpoint < self._tried:
+            raise ValueError(f"checkpoint {checkpoint} can't be marked: {self._tried} was marked before")
+        self._tried = checkpoint
         if self._may_turn():
             self._turn(checkpoint)
         else:
