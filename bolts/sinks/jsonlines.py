@@ -7,6 +7,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -17,10 +18,11 @@ from acker.identity import content_hash
 from bolts.sinks.batching import BatchingSink
 from bolts.sinks.contract import LOOK_BYTES_MAX, SinkStore, SinkStoreBroken, StoreAway, Written
 from bolts.sinks.files import PASSING, checked_path, identity_of, lock
-from bolts.sinks.keys import PAIR_BYTES, WriteCounts, key_name, sink_key
+from bolts.sinks.keys import KEY_BYTES, PAIR_BYTES, WriteCounts, key_name, sink_keys
 from bolts.sinks.known_keys import KnownKeys
+from bolts.sinks.rows import places_by_class
 from bolts.sinks.upsert import Mode
-from bolts.sinks.values import BadValue, encode_json, plain
+from bolts.sinks.values import BadValue, plain, plain_columns
 from topology.codes.settings import JSON_LINES_UNUSABLE, LINE_KEY_MISMATCH, UPSERT_INTO_JSON_LINES
 from topology.components import Tuple
 from topology.errors import ConfigurationError
@@ -33,7 +35,10 @@ _CUT: Final = re.compile(rb'|\{|\{"_*k?|\{"_*ke|\{"_*key"?:?|\{"_*key":"([0-9a-f
 
 KEYS_READ: Final = 1024  # lines of an opened file between two checks of how many keys are in memory
 
-Encode: TypeAlias = Callable[[Record], bytes]  # returns the part of the line after its key
+Line: TypeAlias = tuple[bytes, bytes]  # its key, and the whole line
+Encode: TypeAlias = Callable[[Sequence[Tuple[Any]]], list[Line]]
+
+_encode_lines: Final = msgspec.json.Encoder().encode_lines
 
 log = logging.getLogger("kedge.bolts")
 
@@ -49,7 +54,7 @@ class JsonLinesStore:
         self._end = 0  # durable bytes of the file; anything beyond is cut off before the next write
         self._clean = True  # True if nothing lies beyond `_end`
         self._known = KnownKeys()
-        self._encoders: dict[type[Record], tuple[bytes, Encode]] = {}
+        self._encoders: dict[type[Record], Encode] = {}
 
     # -- the Store
 
@@ -69,25 +74,16 @@ class JsonLinesStore:
     def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
         written = Written(WriteCounts())
         self._known.make_room(self._path.parent)  # before any write, as the call may have to be repeated
-        lines: dict[bytes, bytes] = {}  # key → line, each once (C9)
-        for place, tup in enumerate(tuples):
-            try:
-                head, encode = self._encoder(type(tup.record))
-                rest = encode(tup.record)
-            except BadValue as error:
-                written.refused[place] = str(error)
-                continue
-            key = sink_key(tup.origin, tup.identity, rest)
-            if key in lines or self._known.holds(key):
-                written.tally.duplicates += 1
-            else:
-                lines[key] = b'%s%s",%s\n' % (head, key.hex().encode(), rest)
-        if lines:
-            self._append(b"".join(lines.values()))
-        for key in lines:
-            written.tally.stored += 1
-            if self._known.add(key):
-                written.tally.divergent.append(key.hex())
+        made: dict[int, Line] = {}  # by the tuple's place
+        for cls, places in places_by_class(tuples).items():
+            made.update(self._lines(cls, tuples, places, written.refused))
+        lines = dict(made[place] for place in sorted(made))  # key → line, each once (C9)
+        fresh = self._known.unknown(lines)
+        if fresh:
+            self._append(b"".join([lines[key] for key in fresh]))
+        written.tally.divergent += [key.hex() for key in self._known.add_all(fresh)]
+        written.tally.stored = len(fresh)
+        written.tally.duplicates = len(made) - len(fresh)
         return written
 
     def close(self) -> None:
@@ -194,14 +190,17 @@ class JsonLinesStore:
         Raises ConfigurationError for a damaged line, and StoreAway if there is no room for the index of the keys.
         """
         self._known.clear()
+        keys: list[bytes] = []
         offset, torn_at, torn_number = 0, -1, 0
         with open(fd, "rb", closefd=False) as file:
             for number, line in enumerate(file, start=1):
                 key = _key_of(line)
                 if key is not None and torn_at < 0:
-                    self._known.add(key)
-                    if not number % KEYS_READ:
+                    keys.append(key)
+                    if len(keys) == KEYS_READ:
+                        self._known.add_all(keys)
                         self._known.make_room(self._path.parent)
+                        keys.clear()
                 elif key is not None:
                     raise self._damaged(torn_number)
                 elif torn_at < 0:
@@ -209,6 +208,7 @@ class JsonLinesStore:
                         raise self._damaged(number)
                     torn_at, torn_number = offset, number
                 offset += len(line)
+        self._known.add_all(keys)
         self._end = offset
         if torn_at >= 0:
             log.warning("%s: cut a torn tail of %d bytes off; it was never acked", self._path, offset - torn_at)
@@ -224,37 +224,48 @@ class JsonLinesStore:
 
     # -- keys and lines
 
-    def _encoder(self, cls: type[Record]) -> tuple[bytes, Encode]:
-        found = self._encoders.get(cls)
-        if found is None:
-            found = self._encoders[cls] = _line_encoder(cls)
-        return found
+    def _lines(
+        self, cls: type[Record], tuples: Sequence[Tuple[Any]], places: list[int], refused: dict[int, str]
+    ) -> Iterable[tuple[int, Line]]:
+        """Return the lines of the tuples at these places, which are of one class. If one of them is refused, each is
+        looked at by itself."""
+        chosen = [tuples[place] for place in places]
+        try:
+            encode = self._encoders.get(cls)
+            if encode is None:
+                encode = self._encoders[cls] = _line_encoder(cls)
+            return zip(places, encode(chosen), strict=True)
+        except BadValue as error:
+            if len(places) == 1:
+                refused[places[0]] = str(error)
+                return ()
+            return chain.from_iterable(self._lines(cls, tuples, [place], refused) for place in places)
 
 
-def _line_encoder(cls: type[Record]) -> tuple[bytes, Encode]:
-    """Return the beginning of the class's lines, up to the key, and the function that encodes the rest.
-
-    Raises BadValue; so does the function.
-    """
+def _line_encoder(cls: type[Record]) -> Encode:
+    """Return the function that makes the lines of tuples of this class. Raises BadValue; so does the function."""
     fields = field_types(cls)
     try:
-        converts = [(name, plain(annotation)) for name, annotation in fields.items()]
+        converts = {name: plain(annotation) for name, annotation in fields.items()}
     except BadValue as error:
         raise BadValue(f"{cls.__name__}: {error}") from error
     member = "record"
     while member in fields:
         member = "_" + member
+    # encoded as an object of the member, which is the class's name, and the fields
+    shape = msgspec.defstruct(cls.__name__, list(fields), tag_field=member, tag=cls.__name__, gc=False)
+    head = f'{{"{key_name(fields)}":"'.encode()
 
-    def encode(record: Record) -> bytes:
-        made: dict[str, Any] = {member: cls.__name__}
-        for (name, convert), value in zip(converts, msgspec.structs.astuple(record), strict=True):
-            try:
-                made[name] = convert(value)
-            except BadValue as error:
-                raise BadValue(f"{cls.__name__}.{name}: {error}") from error
-        return encode_json(made)[1:]
+    def encode(tuples: Sequence[Tuple[Any]]) -> list[Line]:
+        columns = plain_columns(cls, converts, [tup.record for tup in tuples])
+        objects = [*map(shape, *columns)] if columns else [shape()] * len(tuples)
+        contents = [line[1:] for line in _encode_lines(objects).splitlines()]  # JSON has no line end within a value
+        keys = sink_keys(tuples, contents)
+        digits = b"".join(keys).hex("\n", KEY_BYTES).encode().splitlines()  # one call for all keys
+        lines = [b'%s%s",%s\n' % (head, key, content) for key, content in zip(digits, contents, strict=True)]
+        return [*zip(keys, lines, strict=True)]
 
-    return f'{{"{key_name(fields)}":"'.encode(), encode
+    return encode
 
 
 def _key_of(line: bytes) -> bytes | None:

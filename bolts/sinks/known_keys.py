@@ -10,108 +10,160 @@ reads their keys again. The index is made only if there are more keys than the m
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
+from struct import iter_unpack
 from typing import Final
 
 from bolts.sinks.contract import SinkStoreBroken, StoreAway
 from bolts.sinks.keys import KEY_BYTES, PAIR_BYTES
 
-IN_MEMORY: Final = 1 << 17  # keys held in memory, about 150 bytes each: 20 MB
-MOVED: Final = 1 << 13  # keys moved into the index at once; meanwhile SQLite holds at most one page of 4 KiB for each
+IN_MEMORY: Final = 1 << 19  # keys held in memory, about 50 bytes each: 25 MB
+TABLES: Final = 16  # tables in memory; a full one is moved into the index as a whole
+SLOTS_FIRST: Final = 64  # slots of a new table
+MOVED: Final = 1 << 13  # keys moved in one transaction; SQLite then holds at most one page of 4 KiB for each
 CACHE_KIB: Final = 16 << 10  # KiB of the index's pages that this process caches
 MARKS: Final = 1 << 27  # bits, 16 MB: with ten million keys in the index, one new key in thirteen is looked up in vain
 
-_FIRST: Final = bytes(KEY_BYTES - PAIR_BYTES)
-_LAST: Final = b"\xff" * (KEY_BYTES - PAIR_BYTES)
+_EMPTY: Final = bytes(KEY_BYTES)  # no key: an identity is never 0
+_HASH_BITS: Final = 60  # of the hash of a pair
+_TABLE_SHIFT: Final = _HASH_BITS - 4  # the first bits choose the table
 _PASSING: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM})
+
+
+class _Table:
+    """A hash table of whole keys in one block of bytes. A key lies at the slot of its pair's hash, or in the next free
+    slot; so all keys of a pair follow each other, perhaps with others between them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.block = bytearray(SLOTS_FIRST * KEY_BYTES)
+
+    def holds(self, place: int, key: bytes) -> bool:
+        block = self.block
+        at = place * KEY_BYTES % len(block)
+        while (found := block[at : at + KEY_BYTES]) != _EMPTY:
+            if found == key:
+                return True
+            at = (at + KEY_BYTES) % len(block)
+        return False
+
+    def add(self, place: int, key: bytes) -> bool:
+        """Add a key, unless it is there. Return True if another key of its pair is there."""
+        block, pair, divergent = self.block, key[:PAIR_BYTES], False
+        at = place * KEY_BYTES % len(block)
+        while (found := block[at : at + KEY_BYTES]) != _EMPTY:
+            if found == key:
+                return False
+            divergent = divergent or found[:PAIR_BYTES] == pair
+            at = (at + KEY_BYTES) % len(block)
+        block[at : at + KEY_BYTES] = key
+        self.count += 1
+        if self.count * KEY_BYTES * 3 > len(block) * 2:  # two thirds are full
+            self._grow()
+        return divergent
+
+    def keys(self) -> list[bytes]:
+        found = [key for (key,) in iter_unpack(f"{KEY_BYTES}s", self.block)]
+        return [key for key in found if key != _EMPTY]
+
+    def _grow(self) -> None:
+        keys = self.keys()
+        self.block, self.count = bytearray(len(self.block) * 2), 0
+        for key in keys:
+            self.add(_place(key), key)
 
 
 class KnownKeys:
     """All keys that were added since `clear`.
 
-    Memory: `in_memory` keys (20 MB), and the keys added since `make_room`. With an index, also its cache and the marks,
-    16 MB each, and up to 32 MB while keys are moved. Disk: about 40 bytes per key in the index.
+    Memory: `in_memory` keys (25 MB), and the keys added since `make_room`. With an index, also its cache and the marks,
+    16 MB each, and up to 32 MB while keys are moved. Disk: about 50 bytes per key in the index.
     """
 
     def __init__(self, in_memory: int = IN_MEMORY) -> None:
-        self._max = in_memory
-        self._contents: dict[bytes, int] = {}  # pair → the hash of its content, newest last
-        self._divergent: set[bytes] = set()  # whole keys of pairs that have further contents
+        self._full = in_memory // TABLES  # keys that one table may have
+        self._tables = [_Table() for _ in range(TABLES)]
         self._index: sqlite3.Connection | None = None
         self._marks = bytearray()  # one bit per hash of a pair, set if the index has it; most keys are not in the index
 
     def __len__(self) -> int:
         """Return how many keys are in memory."""
-        return len(self._contents) + len(self._divergent)
+        return sum(table.count for table in self._tables)
 
-    def holds(self, key: bytes) -> bool:
-        """Return True if this key was added. Raises StoreAway and SinkStoreBroken, for the index."""
-        known = self._contents.get(key[:PAIR_BYTES])
-        if known is not None and known == int.from_bytes(key[PAIR_BYTES:], "big"):
-            return True
-        if self._divergent and key in self._divergent:
-            return True
-        if self._index is None:
-            return False
-        place = hash(key[:PAIR_BYTES]) % MARKS
-        return bool(self._marks[place >> 3] >> (place & 7) & 1) and self._looked_up(self._index, key)
+    def unknown(self, keys: Iterable[bytes]) -> list[bytes]:
+        """Return those of the keys that were not added. Raises StoreAway and SinkStoreBroken, for the index."""
+        tables, index, marks = self._tables, self._index, self._marks
+        found = []
+        for key in keys:
+            place = _place(key)
+            if tables[place >> _TABLE_SHIFT].holds(place, key):
+                continue
+            mark = place % MARKS
+            if index is not None and marks[mark >> 3] >> (mark & 7) & 1 and self._looked_up(index, place, key):
+                continue
+            found.append(key)
+        return found
 
-    def add(self, key: bytes) -> bool:
-        """Add a key. Return True if its pair was known already with another content.
+    def add_all(self, keys: Iterable[bytes]) -> list[bytes]:
+        """Add keys. Return those whose pair was known already with another content.
 
-        Only contents in memory are compared, so call `holds` for the key first: it loads the pair's contents from the
-        index.
+        Only contents in memory are compared, so call `unknown` for the keys first: it loads their pairs' contents from
+        the index.
         """
-        content = int.from_bytes(key[PAIR_BYTES:], "big")
-        if self._contents.setdefault(key[:PAIR_BYTES], content) == content:
-            return False
-        self._divergent.add(key)
-        return True
+        tables = self._tables
+        divergent = []
+        for key in keys:
+            place = _place(key)
+            if tables[place >> _TABLE_SHIFT].add(place, key):
+                divergent.append(key)
+        return divergent
 
     def make_room(self, folder: Path) -> None:
-        """Move the oldest keys into the index while memory holds too many.
+        """Move the keys of full tables into the index.
 
         The index is made in this folder or, if no file may be made there, in the system's folder for temporary files.
         Raises StoreAway, and memory then still holds all keys; also raises SinkStoreBroken.
         """
-        while len(self) > self._max:
+        for number, table in enumerate(self._tables):
+            if table.count <= self._full:
+                continue
             with _errors(folder):
                 if self._index is None:
                     self._index = _made_in(folder)
                     self._marks = bytearray(MARKS >> 3)
-                pairs = list(islice(self._contents, MOVED))
-                moved = [pair + self._contents[pair].to_bytes(KEY_BYTES - PAIR_BYTES, "big") for pair in pairs]
-                moved += islice(self._divergent, MOVED)
-                with self._index:  # one transaction
-                    self._index.executemany("INSERT OR IGNORE INTO keys VALUES (?)", [(key,) for key in sorted(moved)])
-            for key in moved:
-                place = hash(key[:PAIR_BYTES]) % MARKS
-                self._marks[place >> 3] |= 1 << (place & 7)
-            for pair in pairs:
-                del self._contents[pair]
-            self._divergent.difference_update(moved)
+                # in the index's order: the keys of one table are neighbours there, and share its pages
+                rows = sorted((_place(key), key) for key in table.keys())
+                for part in range(0, len(rows), MOVED):
+                    with self._index:  # one transaction
+                        self._index.executemany(
+                            "INSERT OR IGNORE INTO keys VALUES (?, ?)", rows[part : part + MOVED]
+                        )
+            for place, _ in rows:
+                mark = place % MARKS
+                self._marks[mark >> 3] |= 1 << (mark & 7)
+            self._tables[number] = _Table()
 
     def clear(self) -> None:
         """Forget all keys, and free the index. Does not raise."""
-        self._contents.clear()
-        self._divergent.clear()
+        self._tables = [_Table() for _ in range(TABLES)]
         self._marks = bytearray()
         index, self._index = self._index, None
         if index is not None:
             index.close()
 
-    def _looked_up(self, index: sqlite3.Connection, key: bytes) -> bool:
-        """Return True if the index has the key. Loads all contents of its pair into memory, so `add` knows them."""
-        pair = key[:PAIR_BYTES]
+    def _looked_up(self, index: sqlite3.Connection, place: int, key: bytes) -> bool:
+        """Return True if the index has the key. Loads all contents of its pair into memory, so `add_all` knows them."""
         with _errors(None):
-            rows = index.execute("SELECT key FROM keys WHERE key BETWEEN ? AND ?", (pair + _FIRST, pair + _LAST))
-            found = [row[0] for row in rows]
-        for known_key in found:
-            self.add(known_key)
+            found = [row[0] for row in index.execute("SELECT key FROM keys WHERE place = ?", (place,))]
+        self.add_all(known_key for known_key in found if known_key[:PAIR_BYTES] == key[:PAIR_BYTES])
         return key in found
+
+
+def _place(key: bytes) -> int:
+    """Return the place of the key's pair in the tables and in the index, in this process."""
+    return hash(key[:PAIR_BYTES]) & (1 << _HASH_BITS) - 1
 
 
 def _made_in(folder: Path) -> sqlite3.Connection:
@@ -128,7 +180,7 @@ def _made_in(folder: Path) -> sqlite3.Connection:
             for pragma in ("locking_mode = EXCLUSIVE", "journal_mode = MEMORY", "synchronous = OFF"):
                 index.execute(f"PRAGMA {pragma}").fetchall()
             index.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-            index.execute("CREATE TABLE keys (key BLOB PRIMARY KEY) WITHOUT ROWID")
+            index.execute("CREATE TABLE keys (place INTEGER, key BLOB, PRIMARY KEY (place, key)) WITHOUT ROWID")
         except BaseException:
             index.close()
             raise

@@ -4,15 +4,15 @@ Pure. Must not know SQL, nor any database.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
 from bolts.sinks.contract import Written
-from bolts.sinks.keys import sink_key
+from bolts.sinks.keys import sink_keys
 from bolts.sinks.upsert import Upsert
-from bolts.sinks.values import BadValue
+from bolts.sinks.values import BadValue, plain_columns
 from topology.codes.code import Code
 from topology.components import Tuple
 from topology.errors import ConfigurationError
@@ -34,23 +34,19 @@ class RecordTable:
         self.made = False  # True once the table was found or made, and fitted, since the store was opened
         self.problem = ""  # why no row can be stored in it now; empty if rows can
         self._fields = tuple(converts)
-        self._converts = tuple(converts.values())
+        self._converts = converts
         if upsert is not None:
             upsert.check(cls)
             self._key_at = [self._fields.index(field) for field in upsert.key]
             self._revision_at = self._fields.index(upsert.revision)
 
-    def row(self, tup: Tuple[Any]) -> Row:
-        """Return the row of a tuple. Raises BadValue, which names the field."""
-        made: list[Any] = []
-        try:
-            for convert, value in zip(self._converts, msgspec.structs.astuple(tup.record), strict=True):
-                made.append(convert(value))
-        except BadValue as error:
-            raise BadValue(f"{self.cls.__name__}.{self._fields[len(made)]}: {error}") from error
+    def rows(self, tuples: Sequence[Tuple[Any]]) -> list[Row]:
+        """Return the rows of these tuples. Raises BadValue, which names the field, if a tuple has none."""
+        columns = plain_columns(self.cls, self._converts, [tup.record for tup in tuples])
         if self.upsert is None:
-            made.append(sink_key(tup.origin, tup.identity, _encode_row(made)))
-        return tuple(made)
+            contents = map(_encode_row, zip(*columns, strict=True)) if columns else [_encode_row(())] * len(tuples)
+            columns.append(sink_keys(tuples, [*contents]))
+        return [*zip(*columns, strict=True)]
 
     def key_of(self, row: Row) -> bytes:
         """Return the bytes that are unique in the table; they sort."""
@@ -76,8 +72,7 @@ class RecordTable:
 T = TypeVar("T", bound=RecordTable)
 
 
-@dataclass(slots=True)
-class SinkRow(Generic[T]):
+class SinkRow(msgspec.Struct, Generic[T], gc=False):
     """A row to store, and its places in the batch: several if the batch repeats the row."""
 
     table: T
@@ -97,25 +92,50 @@ def check_own_table(sink: str, table: RecordTable, other: RecordTable | None, co
         )
 
 
+def places_by_class(tuples: Sequence[Tuple[Any]]) -> dict[type[Record], list[int]]:
+    """Return the places of each record class in the batch, classes in the order of their first tuple."""
+    places: dict[type[Record], list[int]] = {}
+    for place, tup in enumerate(tuples):
+        places.setdefault(type(tup.record), []).append(place)
+    return places
+
+
 def entries_of(
     tuples: Sequence[Tuple[Any]], table_of: Callable[[type[Record]], T], written: Written
-) -> list[SinkRow[T]]:
-    """Return the batch's rows, each once (C9), in their order. A tuple that gives no row is refused."""
-    entries: dict[tuple[T, bytes], SinkRow[T]] = {}
-    for place, tup in enumerate(tuples):
+) -> list[list[SinkRow[T]]]:
+    """Return the batch's rows, each once (C9), in their order: one list per table. A tuple that gives no row is
+    refused."""
+    groups = []
+    for cls, places in places_by_class(tuples).items():
         try:
-            table = table_of(type(tup.record))
-            row = table.row(tup)
+            table = table_of(cls)
         except (BadValue, ConfigurationError) as error:
-            written.refused[place] = str(error)
+            written.refused.update(dict.fromkeys(places, str(error)))
             continue
-        same = table, table.same(row)
-        entry = entries.get(same)
-        if entry is None:
-            entries[same] = SinkRow(table, row, table.key_of(row), [place])
-        else:
-            entry.places.append(place)
-    return list(entries.values())
+        entries: dict[bytes, SinkRow[T]] = {}
+        for place, row in _rows_of(table, tuples, places, written.refused):
+            same = table.same(row)
+            entry = entries.get(same)
+            if entry is None:
+                entries[same] = SinkRow(table, row, table.key_of(row), [place])
+            else:
+                entry.places.append(place)
+        if entries:
+            groups.append([*entries.values()])
+    return groups
+
+
+def _rows_of(
+    table: RecordTable, tuples: Sequence[Tuple[Any]], places: list[int], refused: dict[int, str]
+) -> Iterable[tuple[int, Row]]:
+    """Return the rows of the tuples at these places. If one of them is refused, each is looked at by itself."""
+    try:
+        return zip(places, table.rows([tuples[place] for place in places]), strict=True)
+    except BadValue as error:
+        if len(places) == 1:
+            refused[places[0]] = str(error)
+            return ()
+        return chain.from_iterable(_rows_of(table, tuples, [place], refused) for place in places)
 
 
 def refuse(entry: SinkRow[T], why: str) -> None:

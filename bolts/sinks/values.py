@@ -4,6 +4,9 @@ Pure. Knows records and msgspec; must not know any store. The form is canonical,
 key. A frozenset is sorted, whatever the process's hash seed. A datetime has one width, so that texts sort as times.
 `BadValue` refuses a value that a store would change or reject (C9): NaN, an int beyond 64 bits, a lone surrogate, a
 value that is not of its declared type.
+
+A `Convert` makes one value plain. `converted` makes a column of them plain: it checks common columns by a few calls for
+all values together, which takes a tenth of the time, and gives any other column to the `Convert`, value by value.
 """
 
 import base64
@@ -12,10 +15,11 @@ import functools
 import math
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -23,12 +27,16 @@ from topology.records import Record, field_types
 
 Plain: TypeAlias = Any  # int, float, bool, str, None, and lists and dicts of these
 Convert: TypeAlias = Callable[[Any], Plain]
+# makes a column plain, as its `Convert` makes each value; None if it can't tell, and the values are to be looked at
+AtOnce: TypeAlias = Callable[[Sequence[Any]], Sequence[Plain] | None]
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
 _SHOWN: Final = 60  # characters of a value that a message repeats
 
 encode_json: Final = msgspec.json.Encoder().encode
+_MOMENT: Final = len("2026-01-02T03:04:05.000006Z")
+_at_once: Final[WeakKeyDictionary[Convert, AtOnce]] = WeakKeyDictionary()
 
 
 class BadValue(ValueError):
@@ -43,6 +51,64 @@ def shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
+def at_once(column: AtOnce) -> Callable[[Convert], Convert]:
+    """Declare how a whole column is converted, beside the function that converts one value."""
+
+    def declare(convert: Convert) -> Convert:
+        _at_once[convert] = column
+        return convert
+
+    return declare
+
+
+def converted(convert: Convert, column: Sequence[Any]) -> Sequence[Plain]:
+    """Return the column with each value converted. Raises BadValue if one of them cannot be."""
+    together = _at_once.get(convert)
+    made = None if together is None else together(column)
+    return [convert(value) for value in column] if made is None else made
+
+
+def plain_columns(
+    cls: type[Record], converts: Mapping[str, Convert], records: Iterable[Record]
+) -> list[Sequence[Plain]]:
+    """Return the columns of these records of one class, converted. Raises BadValue, which names the field."""
+    columns = zip(*map(msgspec.structs.astuple, records), strict=True)
+    made: list[Sequence[Plain]] = []
+    for (name, convert), column in zip(converts.items(), columns, strict=True):
+        try:
+            made.append(converted(convert, column))
+        except BadValue as error:
+            raise BadValue(f"{cls.__name__}.{name}: {error}") from error
+    return made
+
+
+def _whole_column(column: Sequence[Any]) -> Sequence[Any] | None:
+    good = {*map(type, column)} <= {int} and min(column, default=0) >= INT_MIN and max(column, default=0) <= INT_MAX
+    return column if good else None
+
+
+def _real_column(column: Sequence[Any]) -> Sequence[Any] | None:
+    return column if {*map(type, column)} <= {float} and all(map(math.isfinite, column)) else None
+
+
+def text_column(column: Sequence[Any]) -> Sequence[Any] | None:
+    if not {*map(type, column)} <= {str}:
+        return None
+    try:
+        "".join(column).encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return None
+    return column
+
+
+def _moment_column(column: Sequence[Any]) -> Sequence[Any] | None:
+    if not ({*map(type, column)} <= {datetime} and all(when.tzinfo is UTC for when in column)):
+        return None
+    texts: list[str] = msgspec.to_builtins(column)  # without a fraction if that is 0
+    return [text if len(text) == _MOMENT else f"{text[:19]}.000000Z" for text in texts]
+
+
+@at_once(_whole_column)
 def whole(value: Any) -> int:
     if type(value) is not int and (not isinstance(value, int) or isinstance(value, bool)):
         raise _wrong(value, "an int")
@@ -51,6 +117,7 @@ def whole(value: Any) -> int:
     return int(value)
 
 
+@at_once(_real_column)
 def real(value: Any) -> float:
     if type(value) is not float:
         if not isinstance(value, int | float) or isinstance(value, bool):
@@ -64,6 +131,7 @@ def real(value: Any) -> float:
     return float(value)
 
 
+@at_once(text_column)
 def text(value: Any) -> str:
     if not isinstance(value, str):
         raise _wrong(value, "a str")
@@ -75,18 +143,21 @@ def text(value: Any) -> str:
     return value
 
 
+@at_once(lambda column: column if {*map(type, column)} <= {bool} else None)
 def truth(value: Any) -> bool:
     if value is not True and value is not False:
         raise _wrong(value, "a bool")
     return bool(value)
 
 
+@at_once(lambda column: column if {*map(type, column)} <= {bytes} else None)
 def raw(value: Any) -> bytes:
     if not isinstance(value, bytes):
         raise _wrong(value, "bytes")
     return value
 
 
+@at_once(_moment_column)
 def moment(value: Any) -> str:
     """Return the time as ISO 8601 in UTC, always 27 characters: `2026-01-02T03:04:05.000006Z`."""
     if not isinstance(value, datetime):
@@ -144,7 +215,20 @@ def plain(annotation: Any) -> Convert:
 
 def or_none(convert: Convert) -> Convert:
     """Return the same conversion for values that may be None."""
-    return lambda value: None if value is None else convert(value)
+    together = _at_once.get(convert)
+
+    def optional(value: Any) -> Plain:
+        return None if value is None else convert(value)
+
+    def optional_column(column: Sequence[Any]) -> Sequence[Plain] | None:
+        present = [value for value in column if value is not None]
+        made = None if together is None else together(present)
+        if made is None or len(present) == len(column):
+            return made
+        following = iter(made)
+        return [None if value is None else next(following) for value in column]
+
+    return at_once(optional_column)(optional)
 
 
 def without_none(annotation: Any) -> tuple[Any, bool]:

@@ -63,7 +63,7 @@ def test_s10_statements_have_each_field_quoted_and_one_parameter(fields: list[st
 
 def test_s10_values_are_in_the_parameter_and_nowhere_else() -> None:
     table = PostgresTable(Alert)
-    row = table.row(alert(1, "'; DROP TABLE alert; --"))
+    (row,) = table.rows([alert(1, "'; DROP TABLE alert; --")])
     assert "DROP" in table.batch([row])
     assert "DROP" not in table.insert
 

@@ -173,7 +173,7 @@ def test_s10_whatever_fields_are_called_the_key_and_the_revision_mean_these(name
         connection.execute("CREATE TABLE witness (x)")
         connection.execute(made.create)
         for number, content in ((2, "second"), (3, "third"), (1, "first")):
-            connection.execute(made.insert, made.row(tup(cls("a", number, content))))
+            connection.execute(made.insert, *made.rows([tup(cls("a", number, content))]))
         assert connection.execute(made.known, ("a",)).fetchall() == [("a", 3, "third")]
         columns = connection.execute(f'PRAGMA table_xinfo("{table}")').fetchall()
         assert [(found[1], bool(found[5])) for found in columns] == [(key, True), (revision, False), (rest, False)]

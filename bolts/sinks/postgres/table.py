@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from itertools import starmap
 from typing import Any, Final
 
 import msgspec
@@ -33,6 +34,11 @@ JSONB: Final = "jsonb"
 BYTEA: Final = "bytea"
 
 
+def _characters_column(column: Sequence[Any]) -> Sequence[Any] | None:
+    return None if any("\0" in value for value in column if isinstance(value, str)) else values.text_column(column)
+
+
+@values.at_once(_characters_column)
 def _characters(value: Any) -> str:
     """Return the text if PostgreSQL can store it."""
     made = values.text(value)
@@ -115,6 +121,7 @@ class PostgresTable(RecordTable):
         else:
             self.key = upsert.key
         self._aliases = [f"c{index}" for index in range(len(self.columns))]
+        self._aliased = msgspec.defstruct("Aliased", self._aliases, gc=False)  # encoded as an object
         self._make_statements()
 
     def _make_statements(self) -> None:
@@ -173,8 +180,7 @@ class PostgresTable(RecordTable):
 
     def batch(self, rows: Iterable[Row]) -> str:
         """Return the parameter of `insert`."""
-        aliases = self._aliases
-        return _encode_rows([dict(zip(aliases, row, strict=True)) for row in rows]).decode()
+        return _encode_rows([*starmap(self._aliased, rows)]).decode()
 
     def differences(self, found: ExistingTable) -> list[str]:
         """Return the reasons why rows of this class do not fit such a table; empty if they fit.

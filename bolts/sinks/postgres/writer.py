@@ -96,7 +96,9 @@ class PostgresStore:
         try:
             self.server.connect()
             written = Written(WriteCounts())
-            entries = sorted(tables.entries_of(tuples, self._table, written), key=attrgetter("table.sql", "key"))
+            groups = tables.entries_of(tuples, self._table, written)
+            groups.sort(key=lambda group: group[0].table.sql)
+            entries = [entry for group in groups for entry in sorted(group, key=attrgetter("key"))]
             self._store(entries, written)
         except psycopg.Error as error:
             raise self._away(error) from error

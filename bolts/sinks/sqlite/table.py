@@ -24,6 +24,7 @@ from topology.text import printable
 
 ColumnInfo: TypeAlias = tuple[Any, ...]  # a row of PRAGMA table_xinfo
 
+SOUGHT_AT_ONCE: Final = 500  # keys that one SELECT looks for
 _NAME_MAX: Final = 128  # characters of a table's name
 
 # Python type → the column's type, and the function that prepares a value for it. All others are JSON in a TEXT column.
@@ -94,8 +95,16 @@ class SqliteTable(RecordTable):
         (only,) = self.primary
         table, key = quoted(self.name), quoted(only)
         self._make_common(f"ON CONFLICT ({key}) DO NOTHING")
-        # the column is qualified: a lone "key" that is no column would be read as a text, by an old habit of SQLite's
-        self.known = f"SELECT {table}.{key} FROM {table} WHERE {table}.{key} BETWEEN ? AND ?"
+        # The column is qualified: a lone "key" that is no column would be read as a text, by an old habit of SQLite's.
+        # CROSS JOIN: SQLite keeps the order of the tables, and so looks for each pair in the index.
+        find = (
+            f"SELECT {table}.{key} FROM sought CROSS JOIN {table} "
+            f"WHERE {table}.{key} BETWEEN sought.least AND sought.most"
+        )
+        self.find = {  # number of pairs → the statement that finds the keys between so many pairs of bounds
+            count: f"WITH sought(least, most) AS (VALUES {', '.join(['(?, ?)'] * count)}) {find}"
+            for count in (SOUGHT_AT_ONCE, 1)
+        }
         self.newest = "rowid"
 
     def _make_upsert(self, upsert: Upsert) -> None:

@@ -16,7 +16,7 @@ from bolts.sinks.contract import BadRow, StoreAway, Written, stored_by_halves
 from bolts.sinks.keys import KEY_BYTES, PAIR_BYTES, WriteCounts
 from bolts.sinks.rows import Row
 from bolts.sinks.sqlite.file import SqliteFile
-from bolts.sinks.sqlite.table import SqliteTable, data_problem, is_data_error, quoted
+from bolts.sinks.sqlite.table import SOUGHT_AT_ONCE, SqliteTable, data_problem, is_data_error, quoted
 from bolts.sinks.upsert import Upsert
 from bolts.sinks.values import shown
 from topology.codes.settings import SQLITE_TABLE_CLASS_CONFLICT, SQLITE_TABLE_MISMATCH
@@ -68,7 +68,8 @@ class SqliteWriter:
             if self._file.ready():
                 self._schema = -1
             written = Written(WriteCounts())
-            entries = sorted(rows.entries_of(tuples, self._table, written), key=attrgetter("table.name"))
+            groups = rows.entries_of(tuples, self._table, written)
+            entries = [entry for group in sorted(groups, key=lambda group: group[0].table.name) for entry in group]
             self._check_all()
             written.tally.add(stored_by_halves(entries, self._insert, rows.refuse))
             rows.tell_refused(entries, written)
@@ -159,22 +160,33 @@ class SqliteWriter:
 
 def _append_to(connection: sqlite3.Connection, table: SqliteTable, entries: list[Entry], tally: WriteCounts) -> None:
     """Store the rows whose keys are new. Another content under a known identity is also stored."""
+    known = _stored_keys(connection, table, [entry.key for entry in entries])
+    pairs = {key[:PAIR_BYTES] for key in known}
     fresh: list[Row] = []
-    pairs: set[bytes] = set()
-    execute, known = connection.execute, table.known
     for entry in entries:
-        key = entry.row[-1]
-        pair = key[:PAIR_BYTES]
-        found = execute(known, (pair + _LEAST, pair + _MOST)).fetchall()
-        if (key,) in found:
+        if entry.key in known:
             tally.duplicates += 1
             continue
-        if found or pair in pairs:
-            tally.divergent.append(f"{table.name} {key.hex()}")
+        pair = entry.key[:PAIR_BYTES]
+        if pair in pairs:
+            tally.divergent.append(f"{table.name} {entry.key.hex()}")
         pairs.add(pair)
         fresh.append(entry.row)
     connection.executemany(table.insert, fresh)
     tally.stored += len(fresh)
+
+
+def _stored_keys(connection: sqlite3.Connection, table: SqliteTable, keys: list[bytes]) -> set[bytes]:
+    """Return the stored keys that have the pair of one of these."""
+    found: set[bytes] = set()
+    at = 0
+    while at < len(keys):  # the statement has one of two lengths, so that SQLite compiles it once
+        count = SOUGHT_AT_ONCE if len(keys) - at >= SOUGHT_AT_ONCE else 1
+        pairs = [key[:PAIR_BYTES] for key in keys[at : at + count]]
+        bounds = [bound for pair in pairs for bound in (pair + _LEAST, pair + _MOST)]
+        found.update(key for (key,) in connection.execute(table.find[count], bounds))
+        at += count
+    return found
 
 
 def _upsert_into(connection: sqlite3.Connection, table: SqliteTable, entries: list[Entry], tally: WriteCounts) -> None:
