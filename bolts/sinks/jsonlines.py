@@ -74,10 +74,11 @@ class JsonLinesStore:
     def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
         written = Written(WriteCounts())
         self._known.make_room(self._path.parent)  # before any write, as the call may have to be repeated
-        made: dict[int, Line] = {}  # by the tuple's place
+        made: list[tuple[int, Line]] = []
         for cls, places in places_by_class(tuples).items():
-            made.update(self._lines(cls, tuples, places, written.refused))
-        lines = dict(made[place] for place in sorted(made))  # key → line, each once (C9)
+            made += self._lines(cls, tuples, places, written.refused)
+        made.sort()  # by the tuples' places, which are sorted already if all are of one class
+        lines = dict([line for _, line in made])  # key → line, each once (C9)
         fresh = self._known.unknown(lines)
         if fresh:
             self._append(b"".join([lines[key] for key in fresh]))

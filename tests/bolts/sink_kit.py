@@ -19,7 +19,7 @@ from typing import Any, Literal
 import pytest
 
 from bolts import JsonLinesSink, SqliteSink
-from bolts.sinks import known_keys
+from bolts.sinks import key_runs
 from bolts.sinks.batching import BatchingSink
 from topology.components import Source, Task, Tuple
 from topology.records import Record
@@ -162,9 +162,9 @@ async def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
         await driver.until(condition)
 
 
-def index_without_room_twice(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Let the index of known keys find a full disk twice, and room from then on. Returns the folder of each try."""
-    made, folders = known_keys._made_in, list[Path]()
+def key_runs_without_room_twice(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Let the runs of known keys find a full disk twice, and room from then on. Returns the folder of each try."""
+    made, folders = key_runs._made_in, list[Path]()
 
     def no_room(folder: Path) -> object:
         folders.append(folder)
@@ -172,5 +172,5 @@ def index_without_room_twice(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
             raise OSError(errno.ENOSPC, "No space left on device")
         return made(folder)
 
-    monkeypatch.setattr(known_keys, "_made_in", no_room)
+    monkeypatch.setattr(key_runs, "_made_in", no_room)
     return folders

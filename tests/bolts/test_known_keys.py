@@ -6,14 +6,15 @@ import os
 import random
 from functools import partial
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
-from sink_kit import Alert, alert, feed, index_without_room_twice, json_rows, opened, stored, tup
+from sink_kit import Alert, alert, feed, json_rows, key_runs_without_room_twice, opened, stored, tup
 
 from bolts import JsonLinesSink
-from bolts.sinks import jsonlines, known_keys
-from bolts.sinks.contract import StoreAway
-from bolts.sinks.keys import sink_key
+from bolts.sinks import jsonlines, key_runs
+from bolts.sinks.contract import SinkStoreBroken, StoreAway
+from bolts.sinks.keys import KEY_BYTES, sink_key
 from bolts.sinks.known_keys import IN_MEMORY, KnownKeys
 
 
@@ -27,8 +28,8 @@ def holds(known: KnownKeys, one: bytes) -> bool:
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sink has four keys in memory, and moves three at a time."""
-    monkeypatch.setattr(known_keys, "MOVED", 3)
+    """A sink has four keys in memory, and merges three runs at a time."""
+    monkeypatch.setattr(key_runs, "MERGED", 3)
     monkeypatch.setattr(jsonlines, "KnownKeys", partial(KnownKeys, 4))
 
 
@@ -47,11 +48,10 @@ def test_a_million_keys_stay_within_the_bound_and_all_are_known(tmp_path: Path) 
     known.make_room(tmp_path)
     assert all(holds(known, key(number)) for number in range(0, 1_000_000, 997))
     assert not any(holds(known, key(number)) for number in range(1_000_000, 1_020_000))
-    assert len(known) <= IN_MEMORY + 1_000_000 // 997 + 1  # those that were asked for are in memory again
-    known.make_room(tmp_path)
     assert len(known) <= IN_MEMORY
+    assert len(known._runs) <= 2 * key_runs.MERGED
     known.clear()
-    assert len(known) == 0
+    assert (len(known), len(known._runs)) == (0, 0)
 
 
 def test_keys_are_known_and_divergent_as_if_all_were_in_memory(tmp_path: Path, few: None) -> None:
@@ -109,48 +109,108 @@ async def test_a_file_with_more_lines_than_memory_has_keys_is_opened_within_the_
         assert len(sink._store._known) <= 4
 
 
-async def test_the_index_leaves_nothing_beside_the_file(path: Path, few: None) -> None:
+async def test_the_runs_leave_nothing_beside_the_file(path: Path, few: None) -> None:
     async with opened(JsonLinesSink(path, batch=7)) as sink:
         await feed(sink, [alert(number) for number in range(1, 101)])
-        assert sink._store._known._index is not None
+        assert len(sink._store._known._runs) > 1
         assert os.listdir(path.parent) == [path.name]
     assert os.listdir(path.parent) == [path.name]
 
 
-def test_an_index_without_room_is_asked_again_and_forgets_nothing(tmp_path: Path) -> None:
-    known = KnownKeys(100)
-    for number in range(200):
-        known.add_all([key(number)])
-    known.make_room(tmp_path)
-    assert known._index is not None
-    (pages,) = known._index.execute("PRAGMA page_count").fetchone()
-    known._index.execute(f"PRAGMA max_page_count = {pages}")  # as on a full disk
-    for number in range(200, 5000):
-        known.add_all([key(number)])
-    for _ in range(2):
-        with pytest.raises(StoreAway, match=r"index of the lines' keys, in .*full"):
+class Full:
+    """A file of a disk that takes so many bytes."""
+
+    def __init__(self, file: IO[bytes], room: int) -> None:
+        self._file, self.room = file, room
+        self.seek, self.read, self.close = file.seek, file.read, file.close
+
+    def write(self, data: bytes) -> None:
+        if len(data) > self.room:
+            raise OSError(28, "No space left on device")
+        self.room -= len(data)
+        self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+@pytest.mark.parametrize("room", [0, 24 * 150, 24 * 450], ids=["no file", "half a run", "runs, and not them merged"])
+def test_runs_without_room_are_asked_again_and_forget_nothing(
+    tmp_path: Path, few: None, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    made, left = key_runs._made_in, room
+
+    def small(folder: Path) -> Any:
+        nonlocal left
+        if not left:
+            raise OSError(28, "No space left on device")
+        file = Full(made(folder), left)
+        left = max(0, left - 24 * 100)
+        return file
+
+    monkeypatch.setattr(key_runs, "_made_in", small)
+    known = KnownKeys(99)
+    added, refused = 0, 0
+    for _ in range(6):
+        try:
             known.make_room(tmp_path)
-        assert all(holds(known, key(number)) for number in range(5000))
-    known._index.execute("PRAGMA max_page_count = 1000000")
+        except StoreAway as error:
+            assert "index of the lines' keys" in str(error)
+            assert "No space left" in str(error)
+            refused += 1
+        known.add_all([key(number) for number in range(added, added + 100)])
+        added += 100
+    assert refused
+    for _ in range(2):
+        with pytest.raises(StoreAway):
+            known.make_room(tmp_path)
+        assert all(holds(known, key(number)) for number in range(added))
+    monkeypatch.setattr(key_runs, "_made_in", made)
     known.make_room(tmp_path)
-    assert len(known) <= 100
-    assert all(holds(known, key(number)) for number in range(5000))
-    assert not holds(known, key(5000))
+    assert len(known) == 0
+    assert len(known._runs) < key_runs.MERGED
+    assert all(holds(known, key(number)) for number in range(added))
+    assert not holds(known, key(added))
     known.clear()
 
 
-async def test_a_sink_whose_index_can_not_be_made_waits_and_stores_nothing_meanwhile(
+def test_a_run_that_has_become_shorter_is_broken_and_forgets_no_key_silently(tmp_path: Path) -> None:
+    known = KnownKeys(4)
+    known.add_all([key(number) for number in range(100)])
+    known.make_room(tmp_path)
+    (run,) = known._runs._sizes[0]
+    os.truncate(run._file.fileno(), 50 * KEY_BYTES)
+    with pytest.raises(SinkStoreBroken, match="shorter than it was written"):
+        known.unknown([key(number) for number in range(100)])
+    known.clear()
+
+
+def test_pairs_of_one_bucket_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also a pair whose bytes are in the middle of other keys."""
+    monkeypatch.setattr(key_runs, "BUCKETS", 1)
+    one, two = bytes(range(24)), bytes(range(24, 48))
+    across = (one + two)[8:24] + bytes(8)
+    known = KnownKeys(0)
+    known.add_all([one, two])
+    known.make_room(tmp_path)
+    assert known.unknown([one, two, across]) == [across]
+    assert known.add_all([across]) == []
+    known.clear()
+
+
+async def test_a_sink_whose_runs_can_not_be_made_waits_and_stores_nothing_meanwhile(
     path: Path, few: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folders = index_without_room_twice(monkeypatch)
+    folders = key_runs_without_room_twice(monkeypatch)
     async with opened(JsonLinesSink(path, batch=7)) as sink:
         out = await feed(sink, [alert(number) for number in range(1, 31)])
-        assert (len(folders), len(out.acked), out.failed) == (3, 30, {})
+        assert (len(out.acked), out.failed) == (30, {})
+        assert len(folders) > 2
     assert len(json_rows(path)) == 30
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_where_the_folder_takes_no_file_the_index_is_in_the_systems(tmp_path: Path) -> None:
+def test_where_the_folder_takes_no_file_the_runs_are_in_the_systems(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     known = KnownKeys(4)
     for number in range(100):

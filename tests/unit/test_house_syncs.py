@@ -31,7 +31,6 @@ MAY_RENAME_OR_LOCK = {
 }
 OPENS = {"sqlite3.connect", "apsw.Connection"}
 MAY_NOT_SYNC = {
-    "bolts/sinks/known_keys.py": "its file has no name, and is gone with the process",
     "bolts/sinks/sqlite/table.py": "it only reads",
     "examples/cards.py": "it only reads",
 }
