@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from benchmarks import alerts, baseline, counts, embedded, failing, kills, payments, pending, restart, stores, workers
+from bolts import JsonLinesSink, SqliteSink
 
 
 def _module(name: str) -> Any:
@@ -45,9 +46,12 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "alert-2w-disk-10k": lambda seconds: alerts.alert_latency_of_workers(10_000, seconds, "disk"),
     "saturation": lambda seconds, spouts: {"value": asyncio.run(kills.saturation(int(spouts), seconds))},
     "kill": lambda seconds, spouts, rate: kills.kill(int(spouts), rate, seconds),
-    "postgres-sink": stores.into_postgres,
-    "sqlite-sink": stores.into_sqlite,
-    "jsonlines-sink": stores.into_json_lines,
+    "postgres-sink": lambda seconds: stores.into_postgres(stores.stored_a_second, seconds),
+    "sqlite-sink": lambda seconds: stores.into_file(SqliteSink, stores.stored_a_second, seconds),
+    "jsonlines-sink": lambda seconds: stores.into_file(JsonLinesSink, stores.stored_a_second, seconds),
+    "postgres-run": lambda seconds: stores.into_postgres(stores.run_a_second, seconds),
+    "sqlite-run": lambda seconds: stores.into_file(SqliteSink, stores.run_a_second, seconds),
+    "jsonlines-run": lambda seconds: stores.into_file(JsonLinesSink, stores.run_a_second, seconds),
     "store-commit": stores.commits_a_second,
     "state-none": lambda seconds: counts.counted_a_second("none", seconds),
     "state-process": lambda seconds: counts.counted_a_second("process", seconds),

@@ -29,6 +29,9 @@ from topology.records import Record
 
 Held: TypeAlias = tuple[Tuple[Any], Collector[Never]]
 
+# Tuples per batch, if the user does not say: half of a spout task's `max_pending`. One half waits while the other half
+# is written.
+BATCH: Final = 1_000
 BATCHES_HELD: Final = 2  # batches that may wait while one is being written; above that `execute` waits
 ANSWERED_AT_ONCE: Final = 1_000  # tuples acked before the loop gets a turn; about a millisecond
 OPENING_S: Final = 0.2  # seconds that `open` waits for a store that is away, before the run reports that it waits

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from acker.identity import content_hash
-from bolts.sinks.batching import BatchingSink
+from bolts.sinks.batching import BATCH, BatchingSink
 from bolts.sinks.contract import LOOK_BYTES_MAX, SinkStore, SinkStoreBroken, StoreAway, Written
 from bolts.sinks.files import PASSING, checked_path, identity_of, lock
 from bolts.sinks.keys import KEY_BYTES, PAIR_BYTES, WriteCounts, key_name, sink_keys
@@ -303,11 +303,11 @@ class JsonLinesSink(BatchingSink):
     disk is full, or the file was moved or changed, the sink waits and asks again until the file is back, and nothing
     fails. If an fsync fails, the process ends.
 
-    No key is forgotten. The newest are in memory: up to 131,072, about 150 bytes each. Older ones are in an index on
-    the disk, about 40 bytes each: a file without a name in the same folder or, if no file may be made there, in the
-    system's folder for temporary files. The index goes when the sink is closed or its process dies. So the keys take at
-    most 90 MB of memory, however many lines there are. If the index has no room, the sink waits as for the file; at
-    `open`, that is a ConfigurationError. `open` takes some microseconds per line.
+    No key is forgotten. The newest are in memory: up to 65,536, about 150 bytes each. Older ones are on the disk, 24
+    bytes each and for a moment twice that: in a few files without a name in the same folder or, if no file may be made
+    there, in the system's folder for temporary files. These files go when the sink is closed or its process dies. So
+    the keys take about 30 MB of memory at most, however many lines there are. If the files have no room, the sink waits
+    as for the lines; at `open`, that is a ConfigurationError. `open` takes some microseconds per line.
 
     One task, one sink, one process writes a file, under a lock. `batch` and `within_ms`: as in `SqliteSink`.
 
@@ -315,7 +315,7 @@ class JsonLinesSink(BatchingSink):
     """
 
     def __init__(
-        self, path: str | PathLike[str], *, mode: Mode = "append", batch: int = 500, within_ms: float = 5.0
+        self, path: str | PathLike[str], *, mode: Mode = "append", batch: int = BATCH, within_ms: float = 5.0
     ) -> None:
         """Raises ConfigurationError. Does no I/O: `open` does."""
         super().__init__(batch=batch, within_ms=within_ms)

@@ -1,8 +1,9 @@
 """The key of an append sink's rows: 24 bytes that name an output for ever, and its content too (B2 iv).
 
-Pure. Knows tuples; must not know any store. The first 16 bytes are (origin, identity), the same for every replay; the last eight are
-a hash of the content. A replay has all 24 bytes in common with its row and is dropped. A bolt that is not deterministic
-gives the same 16 bytes another content. That is a row of its own, stored and counted as divergent, never dropped.
+Pure. Knows tuples; must not know any store. The first 16 bytes are (origin, identity), the same for every replay; the
+last eight are a hash of the content. A replay has all 24 bytes in common with its row and is dropped. A bolt that is
+not deterministic gives the same 16 bytes another content. That is a row of its own, stored and counted as divergent,
+never dropped.
 
 C5: the key does not name the input. A sink that reads one emission through two subscriptions stores it once.
 """
@@ -27,9 +28,8 @@ def sink_key(origin: int, identity: int, content: bytes) -> bytes:
 
 
 def sink_keys(tuples: Sequence[Tuple[Any]], contents: Sequence[bytes]) -> list[bytes]:
-    """Return the key of each tuple, as `sink_key` does, for its content."""
-    hashes = map(content_hash, contents)
-    return [_pack(tup.origin, tup.identity, content) for tup, content in zip(tuples, hashes, strict=True)]
+    """Return the key of each tuple with its content."""
+    return [sink_key(tup.origin, tup.identity, content) for tup, content in zip(tuples, contents, strict=True)]
 
 
 def key_name(taken: Iterable[str]) -> str:

@@ -18,7 +18,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -29,6 +29,8 @@ Plain: TypeAlias = Any  # int, float, bool, str, None, and lists and dicts of th
 Convert: TypeAlias = Callable[[Any], Plain]
 # makes a column plain, as its `Convert` makes each value; None if it can't tell, and the values are to be looked at
 AtOnce: TypeAlias = Callable[[Sequence[Any]], Sequence[Plain] | None]
+
+C = TypeVar("C", bound=Convert)
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
@@ -51,10 +53,10 @@ def shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
-def at_once(column: AtOnce) -> Callable[[Convert], Convert]:
+def at_once(column: AtOnce) -> Callable[[C], C]:
     """Declare how a whole column is converted, beside the function that converts one value."""
 
-    def declare(convert: Convert) -> Convert:
+    def declare(convert: C) -> C:
         _at_once[convert] = column
         return convert
 

@@ -25,6 +25,8 @@ def shown(name: str, figures: Figures, results: dict[str, Figures] | None = None
     return state_command.row(Name(name, "inputs/s"), figures, results or {})[-1]
 
 
+STORES = ["sqlite-sink", "jsonlines-sink", "sqlite-run", "jsonlines-run", "store-commit"]
+
 # -- bars
 
 
@@ -179,13 +181,16 @@ def rounding(one: dict[str, Any]) -> float:
 
 
 def test_state_gives_rows_and_commits_a_second_of_each_store() -> None:
-    results = results_of(short("state", "--json", "sqlite-sink", "jsonlines-sink", "store-commit"))
-    assert list(results) == ["sqlite-sink", "jsonlines-sink", "store-commit"]
+    results = results_of(short("state", "--json", *STORES))
+    assert list(results) == STORES
     for name in ("sqlite-sink", "jsonlines-sink"):
         one = results[name]
         assert one["unit"] == "rows/s"
-        assert 1 <= one["batch"] <= 600
+        assert 1 <= one["batch"] <= 1_100
         assert one["value"] == pytest.approx(one["batch"] * one["commits"], abs=rounding(one))
+    for name in ("sqlite-run", "jsonlines-run"):
+        assert results[name]["unit"] == "rows/s"
+        assert results[name]["value"] > 0
     assert results["store-commit"]["unit"] == "commits/s"
 
 
@@ -197,5 +202,6 @@ def test_state_measures_the_server_that_tests_use() -> None:
         psycopg.connect(dsn, connect_timeout=3).close()
     except psycopg.OperationalError as error:
         pytest.skip(f"no PostgreSQL to test with: {error}")
-    results = results_of(short("state", "--json", "postgres-sink"))
+    results = results_of(short("state", "--json", "postgres-sink", "postgres-run"))
     assert results["postgres-sink"]["batch"] > 1
+    assert results["postgres-run"]["value"] > 0

@@ -154,15 +154,13 @@ def test_runs_without_room_are_asked_again_and_forget_nothing(
     for _ in range(6):
         try:
             known.make_room(tmp_path)
-        except StoreAway as error:
-            assert "index of the lines' keys" in str(error)
-            assert "No space left" in str(error)
+        except StoreAway:
             refused += 1
         known.add_all([key(number) for number in range(added, added + 100)])
         added += 100
     assert refused
     for _ in range(2):
-        with pytest.raises(StoreAway):
+        with pytest.raises(StoreAway, match="index of the lines' keys, in .*No space left"):
             known.make_room(tmp_path)
         assert all(holds(known, key(number)) for number in range(added))
     monkeypatch.setattr(key_runs, "_made_in", made)

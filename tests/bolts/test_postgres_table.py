@@ -16,6 +16,7 @@ from sink_kit import Alert, alert, opened
 from bolts import PostgresSink
 from bolts.sinks.postgres.errors import Fault, fault_of, loses_connection
 from bolts.sinks.postgres.table import NAME_BYTES_MAX, PostgresTable, checked_name, quoted
+from bolts.sinks.upsert import Upsert
 from topology.errors import ConfigurationError
 from topology.records import Record
 
@@ -59,6 +60,15 @@ def test_s10_statements_have_each_field_quoted_and_one_parameter(fields: list[st
     outside = QUOTED.sub("", table.insert)
     assert outside.count("$") == 1
     assert all(f'"{field}"' in table.insert and f'"{field}" bigint NOT NULL' in table.create for field in fields)
+
+
+@pytest.mark.parametrize("upsert", [None, Upsert(("source_ip",), "failures")], ids=["append", "upsert"])
+def test_c10_a_row_whose_key_is_there_is_skipped_by_the_statement_itself(upsert: Upsert | None) -> None:
+    """A look before the insert would miss the row of another task, or of a commit whose answer was lost."""
+    table = PostgresTable(Alert, upsert=upsert)
+    (key,) = table.key
+    wanted = "DO NOTHING" if upsert is None else "DO UPDATE SET"
+    assert f'ON CONFLICT ("{key}") {wanted}' in table.insert
 
 
 def test_s10_values_are_in_the_parameter_and_nowhere_else() -> None:

@@ -97,8 +97,8 @@ MUTANTS: Final = (
         rule="B2",
         breaks="another content under a known identity is not counted",
         file="bolts/sinks/sqlite/writer.py",
-        old="        if found or pair in pairs:",
-        new="        if pair in pairs:",
+        old="    pairs = {key[:PAIR_BYTES] for key in known}",
+        new="    pairs: set[bytes] = set()",
         test=f"{SINKS}test_b2_another_content_under_one_identity_is_stored_counted_and_named",
     ),
     Mutant(

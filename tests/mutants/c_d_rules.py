@@ -92,22 +92,16 @@ MUTANTS: Final = (
         rule="C9",
         breaks="a batch that holds a tuple twice has two rows of it",
         file="bolts/sinks/rows.py",
-        old="same = table, table.same(row)",
-        new="same: Any = (table, (table.same(row), place))",
+        old="same = table.same(row)",
+        new="same: Any = (table.same(row), place)",
         test=f"{SINKS}test_c9_a_batch_that_holds_a_tuple_twice_stores_it_once",
     ),
     Mutant(
         rule="C9",
         breaks="a batch that holds a tuple twice has two lines of it",
         file="bolts/sinks/jsonlines.py",
-        old="""            if key in lines or self._known.holds(key):
-                written.tally.duplicates += 1
-            else:
-                lines[key] = b'""",
-        new="""            if self._known.holds(key):
-                written.tally.duplicates += 1
-            else:
-                lines[key] = lines.get(key, b"") + b'""",
+        old="self._known.unknown(lines)",
+        new="self._known.unknown([key for _, (key, _) in made])",
         test="tests/bolts/test_sink_rules.py::test_c9_a_line_that_is_twice_in_a_batch_is_one_duplicate",
     ),
     Mutant(
@@ -141,6 +135,38 @@ MUTANTS: Final = (
         old="    if not value.isascii():  # a flag",
         new="    if value is None:  # a flag",
         test=f"{SINKS}test_f46_a_bad_value_fails_alone_and_is_named",
+    ),
+    Mutant(
+        rule="C9",
+        breaks="NaN in a column of numbers is taken for a number",
+        file="bolts/sinks/values.py",
+        old="{float} and all(map(math.isfinite, column))",
+        new="{float}",
+        test="tests/bolts/test_sink_columns.py::test_c9_a_column_is_what_its_values_are_one_by_one",
+    ),
+    Mutant(
+        rule="C9",
+        breaks="a column of ints is not looked at for more than 64 bits",
+        file="bolts/sinks/values.py",
+        old="and min(column, default=0) >= INT_MIN and max(column, default=0) <= INT_MAX",
+        new="and bool(column)",
+        test="tests/bolts/test_sink_columns.py::test_c9_a_column_is_what_its_values_are_one_by_one",
+    ),
+    Mutant(
+        rule="C10",
+        breaks="a row whose key the server has is no replay but an error: ON CONFLICT is forgotten",
+        file="bolts/sinks/postgres/table.py",
+        old="{insert} ON CONFLICT ({key}) DO NOTHING RETURNING",
+        new="{insert} RETURNING",
+        test="tests/bolts/test_postgres_table.py::test_c10_a_row_whose_key_is_there_is_skipped_by_the_statement_itself",
+    ),
+    Mutant(
+        rule="C6",
+        breaks="the keys that memory has no room for are forgotten",
+        file="bolts/sinks/known_keys.py",
+        old="self._runs.add(moved, folder)",
+        new="pass",
+        test="tests/bolts/test_known_keys.py::test_keys_are_known_and_divergent_as_if_all_were_in_memory",
     ),
     Mutant(
         rule="C9",

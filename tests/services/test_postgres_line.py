@@ -72,6 +72,23 @@ async def test_f44_a_line_that_is_cut_during_commit_loses_and_doubles_nothing(
     assert database.numbers() == list(range(1, 201))
 
 
+@pytest.mark.parametrize("how", [Do.CUT_BEFORE, Do.CUT_AFTER])
+async def test_f44_a_line_that_is_cut_while_a_large_batch_is_on_its_way_loses_and_doubles_nothing(
+    how: Do, database: Database, proxy: PostgresProxy
+) -> None:
+    """The message that carries the rows is lost, or arrives and nobody hears what became of it."""
+
+    def rows(passing: Passing) -> bool:
+        return passing.to_server and passing.kind == "B" and "INSERT INTO" in passing.text
+
+    async with opened(database.sink(proxy.dsn, records=(Alert,), batch=1000)) as sink:
+        proxy.cut_once(rows, how)
+        out = await fed(sink, range(1, 3001))
+        assert proxy.cuts == 1
+        assert (len(out.acked), out.failed, sink.stored, sink.duplicates) == (3000, {}, 3000, 0)
+    assert database.numbers() == list(range(1, 3001))
+
+
 async def test_f44_a_line_that_is_cut_at_any_turn_either_way_loses_and_doubles_nothing(
     database: Database, proxy: PostgresProxy
 ) -> None:

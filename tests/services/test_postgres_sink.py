@@ -218,6 +218,22 @@ async def test_f46_constraints_and_triggers_of_the_users_refuse_their_rows_only(
     assert "failures=3" in out.failed[id(tuples[2])]
 
 
+async def test_f46_rows_that_the_table_refuses_fail_alone_in_a_large_batch_and_so_do_their_replays(
+    database: Database,
+) -> None:
+    tuples = [alert(n) for n in range(1, 1001)]
+    async with opened(database.sink(records=(Alert,), batch=1000)) as sink:
+        database.do("ALTER TABLE alert ADD CHECK (failures NOT IN (1, 500, 501, 1000))")
+        for stored in (996, 0):
+            before = sink.stored
+            out = await feed(sink, tuples)
+            assert {t.record.failures for t in tuples if id(t) in out.failed} == {1, 500, 501, 1000}
+            assert sink.stored - before == stored
+        assert all("23514" in why for why in out.failed.values())
+        assert sink.duplicates == 996
+    assert database.numbers() == [n for n in range(1, 1001) if n not in (1, 500, 501, 1000)]
+
+
 async def test_a_batch_of_many_megabytes_is_halved_until_it_goes_and_a_row_beyond_all_bounds_fails_alone(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,7 @@ the sink opens, so that a topology without this sink does not need it.
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
-from bolts.sinks.batching import BatchingSink
+from bolts.sinks.batching import BATCH, BatchingSink
 from bolts.sinks.contract import SinkStore
 from bolts.sinks.postgres.table import PostgresTable, checked_name
 from bolts.sinks.upsert import Mode, upsert_of
@@ -74,7 +74,7 @@ class PostgresSink(BatchingSink):
         key: Sequence[str] = (),
         revision: str | None = None,
         records: Sequence[type[Record]] = (),
-        batch: int = 500,
+        batch: int = BATCH,
         within_ms: float = 5.0,
         timeout_s: float = 30.0,
         allow_fsync_off: bool = False,

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from os import PathLike, fspath
 
-from bolts.sinks.batching import BatchingSink
+from bolts.sinks.batching import BATCH, BatchingSink
 from bolts.sinks.contract import SinkStore
 from bolts.sinks.sqlite.table import SqliteTable, checked_table_name, row_lines
 from bolts.sinks.sqlite.writer import SqliteWriter
@@ -58,7 +58,7 @@ class SqliteSink(BatchingSink):
         mode: Mode = "append",
         key: Sequence[str] = (),
         revision: str | None = None,
-        batch: int = 500,
+        batch: int = BATCH,
         within_ms: float = 5.0,
     ) -> None:
         """Raises ConfigurationError. Does no I/O: `open` does."""
