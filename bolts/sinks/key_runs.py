@@ -55,7 +55,7 @@ class KeyRun:
         """Free the file. Does not raise."""
         try:
             self._file.close()
-        except OSError:  # it could not write what remained; nobody reads it
+        except OSError:  # it could not write its last keys, and is not read again
             return
 
 

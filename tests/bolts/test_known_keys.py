@@ -160,7 +160,7 @@ def test_runs_without_room_are_asked_again_and_forget_nothing(
         added += 100
     assert refused
     for _ in range(2):
-        with pytest.raises(StoreAway, match="index of the lines' keys, in .*No space left"):
+        with pytest.raises(StoreAway, match=r"index of the lines' keys, in .*No space left"):
             known.make_room(tmp_path)
         assert all(holds(known, key(number)) for number in range(added))
     monkeypatch.setattr(key_runs, "_made_in", made)
