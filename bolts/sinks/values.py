@@ -94,13 +94,7 @@ def _real_column(column: Sequence[Any]) -> Sequence[Any] | None:
 
 
 def text_column(column: Sequence[Any]) -> Sequence[Any] | None:
-    if not {*map(type, column)} <= {str}:
-        return None
-    try:
-        "".join(column).encode()
-    except UnicodeEncodeError:  # a lone surrogate
-        return None
-    return column
+    return column if {*map(type, column)} <= {str} and all(map(str.isascii, column)) else None
 
 
 def _moment_column(column: Sequence[Any]) -> Sequence[Any] | None:
