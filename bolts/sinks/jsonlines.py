@@ -35,8 +35,8 @@ _CUT: Final = re.compile(rb'|\{|\{"_*k?|\{"_*ke|\{"_*key"?:?|\{"_*key":"([0-9a-f
 
 KEYS_READ: Final = 1024  # lines of an opened file between two checks of how many keys are in memory
 
-Line: TypeAlias = tuple[bytes, bytes]  # its key, and the whole line
-Encode: TypeAlias = Callable[[Sequence[Tuple[Any]]], list[Line]]
+Line: TypeAlias = tuple[int, bytes, bytes]  # the tuple's place in the batch, the key, the whole line
+Encode: TypeAlias = Callable[[Sequence[Tuple[Any]]], tuple[list[bytes], list[bytes]]]  # returns keys, and lines
 
 _encode_lines: Final = msgspec.json.Encoder().encode_lines
 
@@ -74,11 +74,11 @@ class JsonLinesStore:
     def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
         written = Written(WriteCounts())
         self._known.make_room(self._path.parent)  # before any write, as the call may have to be repeated
-        made: list[tuple[int, Line]] = []
+        made: list[Line] = []
         for cls, places in places_by_class(tuples).items():
             made += self._lines(cls, tuples, places, written.refused)
         made.sort()  # by the tuples' places, which are sorted already if all are of one class
-        lines = dict([line for _, line in made])  # key → line, each once (C9)
+        lines = {key: line for _, key, line in made}  # each once (C9)
         fresh = self._known.unknown(lines)
         if fresh:
             self._append(b"".join([lines[key] for key in fresh]))
@@ -227,7 +227,7 @@ class JsonLinesStore:
 
     def _lines(
         self, cls: type[Record], tuples: Sequence[Tuple[Any]], places: list[int], refused: dict[int, str]
-    ) -> Iterable[tuple[int, Line]]:
+    ) -> Iterable[Line]:
         """Return the lines of the tuples at these places, which are of one class. If one of them is refused, each is
         looked at by itself."""
         chosen = [tuples[place] for place in places]
@@ -235,7 +235,7 @@ class JsonLinesStore:
             encode = self._encoders.get(cls)
             if encode is None:
                 encode = self._encoders[cls] = _line_encoder(cls)
-            return zip(places, encode(chosen), strict=True)
+            return zip(places, *encode(chosen), strict=True)
         except BadValue as error:
             if len(places) == 1:
                 refused[places[0]] = str(error)
@@ -257,14 +257,14 @@ def _line_encoder(cls: type[Record]) -> Encode:
     shape = msgspec.defstruct(cls.__name__, list(fields), tag_field=member, tag=cls.__name__, gc=False)
     head = f'{{"{key_name(fields)}":"'.encode()
 
-    def encode(tuples: Sequence[Tuple[Any]]) -> list[Line]:
+    def encode(tuples: Sequence[Tuple[Any]]) -> tuple[list[bytes], list[bytes]]:
         columns = plain_columns(cls, converts, [tup.record for tup in tuples])
         objects = [*map(shape, *columns)] if columns else [shape()] * len(tuples)
         contents = [line[1:] for line in _encode_lines(objects).splitlines()]  # JSON has no line end within a value
         keys = sink_keys(tuples, contents)
         digits = b"".join(keys).hex("\n", KEY_BYTES).encode().splitlines()  # one call for all keys
         lines = [b'%s%s",%s\n' % (head, key, content) for key, content in zip(digits, contents, strict=True)]
-        return [*zip(keys, lines, strict=True)]
+        return keys, lines
 
     return encode
 

@@ -23,6 +23,7 @@ from bolts.sinks.contract import SinkStoreBroken, StoreAway
 from bolts.sinks.keys import KEY_BYTES, PAIR_BYTES
 
 BUCKETS: Final = 1 << 12
+MARKS: Final = 1 << 27  # bits, 16 MB: with ten million keys in runs, one new key in thirteen is looked up in vain
 MERGED: Final = 8  # runs of one size that become one
 
 
@@ -64,6 +65,7 @@ class KeyRuns:
 
     def __init__(self) -> None:
         self._sizes: list[list[KeyRun]] = [[]]  # runs that were merged never, once, twice …
+        self.marks = bytearray()  # one bit per hash of a pair, set if a run has it; most new keys have no mark
 
     def __len__(self) -> int:
         """Return the number of runs."""
@@ -73,8 +75,11 @@ class KeyRuns:
         """Write these keys to a run, in this folder or, if no file may be made there, in the system's folder for
         temporary files."""
         buckets = [bytearray() for _ in range(BUCKETS)]
+        marks = self.marks = self.marks or bytearray(MARKS >> 3)
         for key in keys:
-            buckets[hash(key[:PAIR_BYTES]) % BUCKETS] += key
+            place = hash(key[:PAIR_BYTES])
+            buckets[place % BUCKETS] += key
+            marks[place % MARKS >> 3] |= 1 << (place & 7)
         with _errors(folder):
             self._sizes[0].append(KeyRun(_made_in(folder), map(bytes, buckets)))
 
@@ -112,6 +117,7 @@ class KeyRuns:
         for run in chain(*self._sizes):
             run.close()
         self._sizes = [[]]
+        self.marks = bytearray()
 
 
 def _made_in(folder: Path) -> IO[bytes]:

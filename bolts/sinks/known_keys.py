@@ -12,11 +12,10 @@ from operator import add
 from pathlib import Path
 from typing import Final
 
-from bolts.sinks.key_runs import KeyRuns
+from bolts.sinks.key_runs import MARKS, KeyRuns
 from bolts.sinks.keys import PAIR_BYTES
 
 IN_MEMORY: Final = 1 << 16  # keys held in memory, about 150 bytes each: 10 MB; then they become a run
-MARKS: Final = 1 << 27  # bits, 16 MB: with ten million keys in runs, one new key in thirteen is looked up in vain
 
 
 class KnownKeys:
@@ -31,7 +30,6 @@ class KnownKeys:
         self._contents: dict[bytes, bytes] = {}  # pair → the hash of its content
         self._divergent: set[bytes] = set()  # whole keys of pairs that have further contents
         self._runs = KeyRuns()
-        self._marks = bytearray()  # one bit per hash of a pair, set if a run has it; most new keys have no mark
         self._older: set[bytes] = set()  # pairs that `unknown` found in runs, with another content, since `make_room`
 
     def __len__(self) -> int:
@@ -40,7 +38,7 @@ class KnownKeys:
 
     def unknown(self, keys: Iterable[bytes]) -> list[bytes]:
         """Return those of the keys that were not added. Raises StoreAway and SinkStoreBroken, for the runs."""
-        contents, marks = self._contents, self._marks
+        contents, marks = self._contents, self._runs.marks
         found = []
         for key in keys:
             pair = key[:PAIR_BYTES]
@@ -48,8 +46,8 @@ class KnownKeys:
             if known is not None and (known == key[PAIR_BYTES:] or key in self._divergent):
                 continue
             if marks:
-                mark = hash(pair)
-                if marks[mark % MARKS >> 3] >> (mark & 7) & 1 and self._in_runs(pair, key):
+                place = hash(pair)
+                if marks[place % MARKS >> 3] >> (place & 7) & 1 and self._in_runs(pair, key):
                     continue
             found.append(key)
         return found
@@ -79,9 +77,6 @@ class KnownKeys:
         if len(self) > self._max:
             moved = chain(map(add, self._contents, self._contents.values()), self._divergent)
             self._runs.add(moved, folder)
-            marks = self._marks = self._marks or bytearray(MARKS >> 3)
-            for mark in map(hash, self._contents):
-                marks[mark % MARKS >> 3] |= 1 << (mark & 7)
             self._contents.clear()
             self._divergent.clear()
         self._runs.merge(folder)
@@ -91,7 +86,6 @@ class KnownKeys:
         self._contents.clear()
         self._divergent.clear()
         self._older.clear()
-        self._marks = bytearray()
         self._runs.close()
 
     def _in_runs(self, pair: bytes, key: bytes) -> bool:

@@ -101,7 +101,7 @@ MUTANTS: Final = (
         breaks="a batch that holds a tuple twice has two lines of it",
         file="bolts/sinks/jsonlines.py",
         old="self._known.unknown(lines)",
-        new="self._known.unknown([key for _, (key, _) in made])",
+        new="self._known.unknown([key for _, key, _ in made])",
         test="tests/bolts/test_sink_rules.py::test_c9_a_line_that_is_twice_in_a_batch_is_one_duplicate",
     ),
     Mutant(
