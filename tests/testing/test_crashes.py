@@ -8,6 +8,7 @@ import sys
 import weakref
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -374,3 +375,25 @@ def test_a_spout_that_dies_as_the_run_drains_is_not_read_again_and_the_run_is_no
     topology.bolt("captured", Captured[Word](), slow.shuffle())
     report = run_topology(topology, until_s=0.2, crashes=[Crash(0, at_s=0.5)])
     assert (report.ended, report.aborted, report.exit_status) == ("stopped", 1, 1)
+
+
+@pytest.mark.parametrize("drained", [False, True])
+def test_a_run_that_ends_while_a_worker_is_dead_is_not_noted_as_clean_B11(tmp_path: Path, drained: bool) -> None:
+    class Slow(Bolt):
+        async def process(self, sentence: Sentence) -> list[Word]:
+            await asyncio.sleep(0 if sentence == SENTENCES[0] else 5)
+            return [Word(sentence.text)]
+
+    topology = Topology("dies", Config(max_restarts=int(drained)))
+    script: list[Sentence | Pause] = [SENTENCES[0], Pause(1), SENTENCES[1], Pause(100)]
+    slow = topology.bolt("slow", Slow(), topology.spout("sentences", ScriptedSpout(script)).shuffle(), tasks=2)
+    topology.bolt("captured", Captured[Word](), slow.shuffle())
+    report = run_topology(
+        topology,
+        workers=2,
+        state_dir=tmp_path / "state",
+        crashes=[Crash("sentences", at_s=1)],
+        until_s=1.1 if drained else None,
+    )
+    assert (report.ended, report.aborted) == ("stopped" if drained else "failed", 1)
+    assert not report.clean, "the second sentence is on no mark, and nobody has done it"

@@ -159,9 +159,7 @@ class EmbeddedRun(RunLifecycle):
                 for worker in self.workers:
                     await worker.close()
                 await self._companions.close(self._abort)
-                done = all(worker.kept and not worker.aborted for worker in self.workers)
-                drained = done and (self._clean or all(worker.markings.caught_up for worker in self.workers))
-                clean = state is None or startup.ended(state, drained=drained)
+                clean = state is None or startup.ended(state, drained=self._all_done())
             broken = next((worker.broken for worker in self.workers if worker.broken is not None), None)
             broken = broken or self._companions.failed
             how = "failed" if broken is not None and how != "aborted" else how
@@ -170,6 +168,11 @@ class EmbeddedRun(RunLifecycle):
             aborted = sum(worker.aborted for worker in self.workers)
             keeps = self._state_dir is not None
             return Report(snapshot, how, aborted, broken, summaries, clean=clean, keeps_letters=keeps)
+
+    def _all_done(self) -> bool:
+        """Return True if all that was read is done and stored, and all that an earlier run had in flight came again."""
+        done = all(worker.kept and not worker.aborted for worker in self.workers)
+        return done and (self._clean or all(worker.markings.caught_up for worker in self.workers))
 
     def _taken_over(self, closing: contextlib.ExitStack) -> StateDir:
         """Take over the state directory. It is given back when `closing` ends."""

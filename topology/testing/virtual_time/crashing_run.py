@@ -198,6 +198,10 @@ class CrashingRun(EmbeddedRun):
             restarts=self._restarts.total,
         )
 
+    def _all_done(self) -> bool:
+        """A worker that is away says nothing: what it had in flight is not done, as in a run of processes (B11)."""
+        return self.complete and self._failed is None and not self._counts.lost and super()._all_done()
+
     # -- who is there (`mortal_worker.Herd`)
 
     @property
