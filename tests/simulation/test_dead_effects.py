@@ -1,5 +1,6 @@
 """What the simulator makes of effects that dead messages had on ways beside the one that they died on (A6)."""
 
+import asyncio
 import re
 import sys
 from collections.abc import Callable
@@ -11,9 +12,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))  # `tests` is not installed
 
 from tests.simulation.drawing import Item
-from topology import Bolt, Reject, Task, Topology
-from topology.testing import Captured, Hazard, Pause, ScriptedSpout, SimulationFailed, simulate
-from topology.testing.simulator.expected import Peace
+from topology import Bolt, Config, Reject, Task, Topology
+from topology.testing import Captured, Hazard, Pause, ScriptedSpout, SimulationFailed, run_topology, simulate
+from topology.testing.simulator.expected import DRAWS_MAX, Peace
 
 DEAD_EVERY = 10
 WORKERS = 2
@@ -62,6 +63,23 @@ class Repeats(Bolt):
         return [item, Item(item.n, (1,))] if before else [item]
 
 
+class Waits(Bolt):
+    """Takes so long that a message is dead before, unless that is held up."""
+
+    async def process(self, item: Item) -> list[Item]:
+        await asyncio.sleep(0.3)
+        return [item]
+
+
+class Draws(Bolt):
+    """Refuses what is dead already, as it keeps its outputs."""
+
+    deterministic = False
+
+    def process(self, item: Item) -> list[Item]:
+        return [item]
+
+
 def made(beside: Callable[[], Any], sinks: list[Captured[Item]], *, by_record: bool) -> Topology:
     """100 messages of which 10 die in one bolt, and `beside` it another one that reads them too."""
     topology = Topology("dead-effects")
@@ -90,6 +108,33 @@ def test_effects_of_dead_messages_are_neither_owed_nor_too_many_A6(by_record: bo
     assert more
 
 
+def held_up(sinks: list[Captured[Item]]) -> Topology:
+    """The bolt that rejects is alone on its worker."""
+    topology = Topology("held-up", Config(max_pending=2_000))
+    items = topology.spout("items", ScriptedSpout([one for n in range(100) for one in (Item(n), Pause(0.02))]))
+    live = topology.bolt("rejects", Rejects(), items.shuffle(), tasks=2)
+    drawn = topology.bolt("draws", Draws(), topology.bolt("waits", Waits(), items.shuffle(), concurrency=64).shuffle())
+    sinks.append(Captured[Item]())
+    topology.bolt("captured", sinks[-1], drawn.shuffle())
+    topology.bolt("captured-live", Captured[Item](), live.shuffle())
+    return topology
+
+
+def test_an_effect_that_a_dead_message_has_only_if_its_death_is_held_up_is_allowed_A6() -> None:
+    sinks: list[Captured[Item]] = []
+    peace = Peace(lambda: held_up(sinks), WORKERS)
+    more = set[Any]()
+    for seed in range(8):
+        sinks.clear()
+        simulate(lambda: held_up(sinks), seed=seed, workers=WORKERS, faults=[Hazard.PAUSE, Hazard.LATE_FRAMES])
+        got = max(sinks, key=lambda one: max(one.times, default=0.0)).distinct
+        more |= got.keys() - peace.captured["captured"].keys()
+    assert more
+    for draw in range(DRAWS_MAX):
+        run_topology(held_up(sinks), seed=draw, workers=WORKERS)
+        assert more.isdisjoint(sinks[-1].distinct), "no luck brings it about"
+
+
 def test_what_messages_owe_that_live_is_missed_although_others_die() -> None:
     with pytest.raises(SimulationFailed, match="'captured' lacks"):
         [simulate(lambda: made(Forgets, [], by_record=True), seed=n, faults=[Hazard.CRASH]) for n in range(20)]
@@ -106,3 +151,14 @@ def test_what_a_replay_adds_is_too_much_although_others_die() -> None:
             )
             for n in range(20)
         ]
+
+
+class RepeatsTheDead(Repeats):
+    def process(self, item: Item) -> list[Item]:
+        return super().process(item) if item.n % DEAD_EVERY == 0 else [item]
+
+
+def test_an_effect_that_no_dead_message_can_have_is_too_much() -> None:
+    told = re.escape("that it should not: [Item(n=") + r"\d+, path=\(1,\)\)"
+    with pytest.raises(SimulationFailed, match=told):
+        [simulate(lambda: made(RepeatsTheDead, [], by_record=False), seed=n, faults=[Hazard.CRASH]) for n in range(20)]

@@ -1,13 +1,14 @@
 """The result of a topology without faults: a simulated run must have the same result.
 
 A message that ends dead may have had some of its effects, on branches beside the one on which it died (A6). They depend
-on what happened there first. So none of these effects is required, and each is allowed. Must not know faults.
+on what happened there first. So none of these effects is required, and each that it can have is allowed: a run in which
+dead messages die last has all of them. Must not know faults.
 """
 
 import contextlib
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final
 
 from topology.components import Message
@@ -17,13 +18,15 @@ from topology.runtime.tasks.polling import Polling
 from topology.runtime.worker.worker import Worker
 from topology.testing.captured import Captured
 from topology.testing.run_topology import run_topology
+from topology.testing.simulator.patience import Name, Patience
+from topology.testing.virtual_time.loop import LIMIT_S
 from topology.testing.virtual_time.worker import Watch
 from topology.topology import Topology
 
-# runs without faults that are searched for an effect of a dead message that the first run did not have
+# runs without faults that are searched for a record that dead messages brought about, if records are compared
 DRAWS_MAX: Final = 20
+LONG_S: Final = 36_000.0  # seconds of virtual time that a run may take in which dead messages die last
 
-Name = tuple[str, Any]  # of a message: its spout, its id
 Held = dict[str, dict[Any, Any]]  # of each Captured: key → record
 
 
@@ -42,36 +45,44 @@ class Peace:
         self.ended = report.ended
         self.messages = report.snapshot.total("emitted")
         self.captured = _held(topology)
-        self.dead = {(message.spout, message.id) for message in watch.dead}
+        self._died = {(message.spout, message.id): message.failure.component for message in watch.dead}
+        self.dead = {*self._died}
         self.timed_out = timed_out(watch)
         self.trace = "".join(deliveries(topology))
-        self._partial: list[Held] = []  # of each draw
 
-    def partial_effects(self, name: str) -> Iterator[dict[Any, Any]]:
-        """Yield what this Captured has only from dead messages: what it would not have without them.
+    def owed(self, name: str) -> Collection[Any]:
+        """Return the keys that this Captured must have: those that it has without the dead messages."""
+        return self._without_dead[name] if self.dead else self.captured[name]
 
-        There is one run per draw, each with other random draws and another order. The first draw is the one of
-        `captured`.
+    def allowed(self, name: str, *, by_record: bool) -> Iterator[Collection[Any]]:
+        """Yield keys that this Captured may have because of dead messages.
+
+        The first are all that dead messages can have under their identities: those of a run in which they die last.
+        Compared by record, the effect of some of these on the records of others may be neither that of all nor that of
+        none. So some other runs follow, each with other random draws and another order.
         """
-        for draw in range(DRAWS_MAX if self.dead else 0):
-            if draw == len(self._partial):
-                self._partial.append(self._of_the_dead(draw))
-            yield self._partial[draw][name]
+        if self.dead:
+            yield self._dying_last[name]
+            for draw in range(1, DRAWS_MAX) if by_record else ():
+                yield self._again(draw, Watch())[name]
 
-    def _of_the_dead(self, draw: int) -> Held:
-        every, without = self._make(), self._make()
-        self._run(every, draw, Watch())
-        self._run(without, draw, Watch(before=partial(_leave_out, self.dead)))
-        others = _held(without)
-        return {
-            name: {key: record for key, record in held.items() if key not in others[name]}
-            for name, held in _held(every).items()
-        }
+    @cached_property
+    def _without_dead(self) -> Held:
+        return self._again(0, Watch(before=partial(_leave_out, self.dead)))
 
-    def _run(self, topology: Topology, draw: int, watch: Watch) -> Report:
+    @cached_property
+    def _dying_last(self) -> Held:
+        return self._again(0, Watch(before=Patience(self._died).join))
+
+    def _again(self, draw: int, watch: Watch) -> Held:
+        topology = self._make()
+        self._run(topology, draw, watch, LONG_S)
+        return _held(topology)
+
+    def _run(self, topology: Topology, draw: int, watch: Watch, limit_s: float = LIMIT_S) -> Report:
         """Run a topology. The first draw has asyncio's own order."""
         with quiet():
-            return run_topology(topology, seed=draw or None, workers=self._workers, watch=watch)
+            return run_topology(topology, seed=draw or None, workers=self._workers, watch=watch, limit_s=limit_s)
 
 
 class _Without:

@@ -256,7 +256,7 @@ def _compare(topology: Topology, peace: Peace, fate: Fate, always: bool | None) 
             if lacks := _letters(wanted) - _letters(got):
                 raise AssertionError(f"{name!r} lacks the letters of {sorted(lacks)[:SHOWN_MAX]}")
             continue
-        missing, more = _differing(name, peace, got)
+        missing, more = _differing(name, peace, captured)
         if missing:
             raise AssertionError(f"{name!r} lacks {len(missing)} of {len(wanted)}: {missing[:SHOWN_MAX]}")
         if more:
@@ -277,17 +277,17 @@ def _compare(topology: Topology, peace: Peace, fate: Fate, always: bool | None) 
         raise AssertionError(f"there are dead letters of {more[:SHOWN_MAX]}, and none of {less[:SHOWN_MAX]}")
 
 
-def _differing(name: str, peace: Peace, got: Mapping[Any, Any]) -> tuple[list[Any], list[Any]]:
+def _differing(name: str, peace: Peace, captured: Captured[Any]) -> tuple[list[Any], list[Any]]:
     """Return the missing records and the extra records. Effects of dead messages count as neither (A6)."""
-    wanted = peace.captured[name]
+    wanted, got = peace.captured[name], captured.distinct
     missing = {key: record for key, record in wanted.items() if key not in got}
     more = {key: record for key, record in got.items() if key not in wanted}
     if missing:
-        first: Mapping[Any, Any] = next(peace.partial_effects(name), {})
-        missing = {key: record for key, record in missing.items() if key not in first}
+        owed = peace.owed(name)
+        missing = {key: record for key, record in missing.items() if key in owed}
     if more:
-        for effects in peace.partial_effects(name):
-            more = {key: record for key, record in more.items() if key not in effects}
+        for allowed in peace.allowed(name, by_record=captured.by_record):
+            more = {key: record for key, record in more.items() if key not in allowed}
             if not more:
                 break
     return [*missing.values()], [*more.values()]
