@@ -318,10 +318,7 @@ class CrashingRun(EmbeddedRun):
 
     def _part(self, one: MortalWorker, owner: int) -> None:
         one.part(owner)
-        self._loop.call_later(self._takes_s(), self._parted, owner, one.owner)
-
-    def _parted(self, dead: int, owner: int) -> None:
-        self._partings[dead].parted(owner)
+        self._loop.call_later(self._takes_s(), self._partings[owner].parted, one.owner)
 
     def _fail(self, fallen: Fallen, why: str, besides: int) -> None:
         for worker in self.workers:
