@@ -221,6 +221,14 @@ MUTANTS: Final = (
         test=f"{RULES_B}test_several_results_of_one_pair_have_the_same_identities_in_any_order_of_anchors_B7",
     ),
     Mutant(
+        rule="B7",
+        breaks="emissions with different anchors are numbered together: which one comes first changes the other",
+        file="topology/runtime/tasks/collector.py",
+        old="        name = (type(record), frozenset(held.tup.identity for held in opens))",
+        new="        name = (type(record), frozenset[int]())",
+        test=f"{RULES_B}test_results_of_a_pair_are_numbered_apart_from_those_of_each_side_whichever_comes_first_B7",
+    ),
+    Mutant(
         rule="B8",
         breaks="an identity depends on the task that a tuple goes to",
         file="topology/runtime/tasks/outbox.py",

@@ -1,4 +1,5 @@
-"""Mutants of D4, D5, D15, D17 and E1: something is forgotten that may come again, or taken that is over. Data."""
+"""Mutants of D4, D5, D15, D17, E1 and E7: something is forgotten that may come again, taken that is over, or blamed.
+Data."""
 
 from typing import Final
 
@@ -8,6 +9,7 @@ FLOORS: Final = "tests/acker/test_floors.py::"
 LINES: Final = "tests/unit/runtime/test_lines.py::"
 STALE: Final = "tests/runtime/worker/test_subtrees_stale.py::"
 LIVES: Final = "tests/runtime/state/test_earlier_lives.py::"
+TRIALS: Final = "tests/runtime/poison/test_trials.py::"
 
 MUTANTS: Final = (
     Mutant(
@@ -137,6 +139,14 @@ MUTANTS: Final = (
         old="        if origin in self.dead:",
         new="        if False:",
         test=f"{FLOORS}test_what_is_dead_is_kept_by_its_origin_and_of_several_all_while_any_is_dead_E1",
+    ),
+    Mutant(
+        rule="E7",
+        breaks="deaths that a message was a bystander of count without a cap: one kill during its trial makes it dead",
+        file="topology/runtime/poison/trials.py",
+        old="                tree.deaths = max(tree.deaths, min(SUSPECT, tree.deaths + counts))",
+        new="                tree.deaths += counts",
+        test=f"{TRIALS}test_deaths_that_a_message_was_a_bystander_of_make_it_a_suspect_and_no_more_E7",
     ),
     Mutant(
         rule="E18",

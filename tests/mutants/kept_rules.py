@@ -11,6 +11,7 @@ JOURNALLED: Final = "tests/runtime/state/test_journalled.py::"
 TIMERS: Final = "tests/runtime/state/test_timers.py::"
 STEPPED: Final = "tests/runtime/state/test_timers_stepped.py::"
 OWNERS: Final = "tests/storage/sqlite/test_store_owners.py::"
+SLOTS_MOVE: Final = "tests/storage/rescale/test_slots_move.py::"
 SLOTS: Final = "tests/runtime/state/test_slots_killed.py::"
 HELD: Final = "tests/runtime/tasks/test_held_inputs.py::"
 REMEMBERING: Final = "tests/property/test_remembering_model.py::"
@@ -272,6 +273,33 @@ MUTANTS: Final = (
         old="if (at := task_of_slot(entry.slot, count)) in tasks:",
         new="if (at := min(tasks)) in tasks:",
         test=f"{SLOTS}test_what_was_drawn_once_is_found_by_a_replay_in_another_task_and_worker_B2_D7",
+    ),
+    Mutant(
+        rule="D7",
+        breaks="rows are removed where they were before they are where they go",
+        file="topology/storage/rescale/partition.py",
+        old="                _put(target, component, missing)\n            _take(source, component, page)\n",
+        new="                pass\n"
+        "            _take(source, component, page)\n"
+        "            if missing:\n"
+        "                _put(target, component, missing)\n",
+        test=f"{SLOTS_MOVE}test_it_is_completed_wherever_it_was_cut_short_and_whatever_the_next_plan_is_F56",
+    ),
+    Mutant(
+        rule="D7",
+        breaks="rows are removed where they were before they are durable where they go",
+        file="topology/storage/rescale/partition.py",
+        old="store.commit(Changes(states=[StateChange(component, rows, _digest(rows))]))",
+        new="store.commit(Changes(states=[StateChange(component, rows, _digest(rows))], lasting=False))",
+        test=f"{SLOTS_MOVE}test_a_row_leaves_its_store_only_once_it_is_durable_where_it_goes_D7",
+    ),
+    Mutant(
+        rule="D7",
+        breaks="what is remembered of inputs is removed where it was before it is durable where it goes",
+        file="topology/storage/rescale/journal.py",
+        old="        target.commit(Changes(journal=_rows(target, parts)))",
+        new="        target.commit(Changes(journal=_rows(target, parts), lasting=False))",
+        test=f"{SLOTS_MOVE}test_it_is_completed_wherever_it_was_cut_short_and_whatever_the_next_plan_is_F56",
     ),
     Mutant(
         rule="D4",

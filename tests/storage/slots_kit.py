@@ -31,8 +31,8 @@ def filed(path: Path, placements: Placements, files: DiskFiles | None = None, *,
         refile(state, {worker: [] for worker in sorted(workers)}, placements)
 
 
-def fill(path: Path, placements: Placements, keys: int = KEYS) -> None:
-    """What a run has left: a value and perhaps a timer of each key, and what is remembered of three inputs of each."""
+def fill(path: Path, placements: Placements, keys: int = KEYS, *, remembered: bool = True) -> None:
+    """What a run has left: a value and perhaps a timer of each key, and what is `remembered` of three inputs of each."""
     by_worker: dict[int, list[tuple[StateRow, list[JournalInput]]]] = {}
     for number in range(keys):
         key = key_bytes(f"key {number}")
@@ -61,4 +61,5 @@ def fill(path: Path, placements: Placements, keys: int = KEYS) -> None:
             journal.append(JournalRow(len(journal) + 1, "gone", packed(CLASSES, [drawn])))
             if task_of_slot(700, len(placements["drawn"])) == placements["drawn"].index(worker):
                 journal.append(JournalRow(len(journal) + 1, "drawn", packed(CLASSES, [drawn])))
+            journal = journal if remembered else []
             one.commit(Changes(states=[StateChange("count", rows, digest)], journal=journal))

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from runtime_kit import Number, balanced, numbers
@@ -183,6 +183,31 @@ def test_a_kill_at_the_moment_of_a_trial_blames_nobody() -> None:
     assert watch.deaths[-1].at_s > 1.3, "while others were tried"
     assert [one.id for one in watch.dead] == [POISON]
     assert (report.ended, found(captured)) == ("ended", without(400, POISON))
+
+
+class SlowAtFirst(Deadly):
+    """Takes long for the first number, and its worker down once for the poison."""
+
+    crashed: ClassVar[list[int]] = []
+
+    async def process(self, number: Number) -> list[Number]:
+        await asyncio.sleep(3 if number.n == 0 else 0.001)
+        if number.n in self.poison and number.n not in self.crashed:
+            self.crashed.append(number.n)
+            crash_here()
+        return [number]
+
+
+def test_deaths_that_a_message_was_a_bystander_of_make_it_a_suspect_and_no_more_E7() -> None:
+    """Three kills and a crash find it under way beside others. A kill during its trial then is one half, not the end."""
+    SlowAtFirst.crashed.clear()
+    topology, captured = away(SlowAtFirst(350), each_s=0.2, max_restarts=100)
+    watch = Watch()
+    crashes = [Crash(1, at_s=at_s) for at_s in (0.5, 1.5, 2.5, 7.5)]
+    report = run_topology(topology, workers=2, crashes=crashes, may_crash=True, watch=watch)
+    assert report.restarts == 5
+    assert "'deadly' has 0 queued and 1 in hand" in watch.deaths[-1].in_flight, "all others wait"
+    assert (watch.dead, report.ended, found(captured)) == ([], "ended", without(400))
 
 
 def test_a_first_death_replays_everything_at_once_e8(caplog: pytest.LogCaptureFixture) -> None:

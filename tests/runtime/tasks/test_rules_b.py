@@ -157,6 +157,25 @@ def test_several_results_of_one_pair_have_the_same_identities_in_any_order_of_an
     assert len(joined(True)) == 4
 
 
+def test_results_of_a_pair_are_numbered_apart_from_those_of_each_side_whichever_comes_first_B7() -> None:
+    def given(pair_first: bool) -> dict[int, tuple[int, int]]:
+        def execute(bolt: Doing, tup: Tuple[Number], out: Any) -> None:
+            bolt.kept.append(tup)
+            if len(bolt.kept) == 2:
+                sets = [bolt.kept, *([one] for one in bolt.kept)]
+                for anchors in sets if pair_first else sets[::-1]:
+                    out.emit(Number(sum(10**one.record.n for one in anchors)), anchors=anchors)
+                for one in bolt.kept:
+                    out.ack(one)
+
+        topology, captured = line(ScriptedSpout(numbers(2)), Doing(execute))
+        run_topology(topology)
+        return {one.n: pair for pair, one in captured.distinct.items()}
+
+    assert given(True) == given(False)
+    assert sorted(given(True)) == [1, 10, 11]
+
+
 class Amount(Record):
     value: float
 

@@ -153,6 +153,24 @@ def test_it_is_completed_wherever_it_was_cut_short_and_whatever_the_next_plan_is
         shutil.rmtree(copy)
 
 
+@pytest.mark.usefixtures("small_pages")
+@pytest.mark.parametrize("placements", [THREE, ONE])
+def test_a_row_leaves_its_store_only_once_it_is_durable_where_it_goes_D7(
+    tmp_path: Path, placements: Placements
+) -> None:
+    """Without a journal, whose commits would make it durable just in time."""
+    path = tmp_path / "s"
+    filed(path, TWO)
+    fill(path, TWO, remembered=False)
+    before = what(held(path))
+    disk = FaultyFiles(path, remember=True)
+    filed(path, placements, disk)
+    for number, moment in enumerate(disk.moments):
+        copy = laid_out(tmp_path / "copy", moment.durable)
+        assert what(held_as_it_is(copy)) == before, f"lost before {moment.operation}, the {number}th"
+        shutil.rmtree(copy)
+
+
 def held_as_it_is(path: Path) -> Held:
     """Of a directory that was cut short: a store that was being made is none."""
     with closing(StateDir(path, "t")) as state:
