@@ -32,7 +32,7 @@ def filed(path: Path, placements: Placements, files: DiskFiles | None = None, *,
 
 
 def fill(path: Path, placements: Placements, keys: int = KEYS, *, remembered: bool = True) -> None:
-    """What a run has left: a value and perhaps a timer of each key, and what is `remembered` of three inputs of each."""
+    """What a run has left: a value and perhaps a timer of each key, and three `remembered` inputs of each."""
     by_worker: dict[int, list[tuple[StateRow, list[JournalInput]]]] = {}
     for number in range(keys):
         key = key_bytes(f"key {number}")

@@ -199,7 +199,7 @@ class SlowAtFirst(Deadly):
 
 
 def test_deaths_that_a_message_was_a_bystander_of_make_it_a_suspect_and_no_more_E7() -> None:
-    """Three kills and a crash find it under way beside others. A kill during its trial then is one half, not the end."""
+    """Three kills and a crash find it in flight beside others. A kill during its trial then counts one half."""
     SlowAtFirst.crashed.clear()
     topology, captured = away(SlowAtFirst(350), each_s=0.2, max_restarts=100)
     watch = Watch()
