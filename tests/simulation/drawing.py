@@ -7,12 +7,13 @@ a function of what was drawn first. What does hang on the order is in branches o
 """
 
 import asyncio
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from random import Random
 from typing import Any, ClassVar, Final, Literal
 
 from tests.simulation.items import Item, Unlucky
+from tests.simulation.partitioned import Partitioned
 from tests.simulation.recreated import Recreated
 from tests.simulation.surviving import Draws, gathers, rings, tally
 from topology import Collector, Config, DeadLetter, Record, Reject, State, Topology, Tuple
@@ -22,6 +23,7 @@ MESSAGES_MIN: Final = 200
 REJECTED_EVERY: Final = 31
 CALM: Final = (Hazard.PAUSE, Hazard.DISK_FULL, Hazard.LATE_FRAMES, Hazard.REPEATED_FRAMES)
 RESCALE: Final = True  # whether workers and tasks change when all of a run begins again
+PARTITIONED: Final = 0.35  # of the sources
 HELD_S: Final = "50ms"
 KINDS: Final = ("fork", "waits", "marks", "diamond", "counts", "counts", "holds", "draws")
 
@@ -192,11 +194,18 @@ def draw(seed: int) -> Topology:
     topology = Topology(f"drawn-{seed}", config)
     spouts = random.randint(1, 2)
     streams: list[Any] = []
+    more = Random(f"sources of {seed}")
     for index in range(spouts):
+        source: Any
         script: list[Any] = [Item(index * 1_000 + n) for n in range(MESSAGES_MIN // spouts)]
         for _ in range(random.randint(0, 3)):
             script.insert(random.randrange(len(script)), Pause(random.random() / 4))
-        streams.append(topology.spout(f"spout{index}", ScriptedSpout(script), tasks=random.randint(1, 2)))
+        tasks = random.randint(1, 2)
+        if more.random() < PARTITIONED:
+            tasks, source = _partitioned(more, [item for item in script if isinstance(item, Item)])
+        else:
+            source = ScriptedSpout(script)
+        streams.append(topology.spout(f"spout{index}", source, tasks=tasks))
     if random.random() < 0.2:
         records = [Item(spouts * 1_000 + n) for n in range(100)]
         streams.append(topology.spout("recreated", Recreated(records[:40], records[40:])))
@@ -234,6 +243,15 @@ def draw(seed: int) -> Topology:
     if gathered:
         gathers(topology, random, streams[:spouts], MESSAGES_MIN // spouts, share)
     return topology
+
+
+def _partitioned(random: Random, items: Sequence[Item]) -> tuple[int, Partitioned]:
+    """A source with partitions, and its number of tasks: some may have no partition, or one each."""
+    tasks = random.randint(1, 3)
+    partitions = random.choice([1, tasks, 5])
+    waits = {random.randint(0, 3): random.uniform(0.5, 3.0) for _ in range(random.randint(0, 2))}
+    texts, as_met = random.random() < 0.5, random.random() < 0.5
+    return tasks, Partitioned(items, partitions, texts=texts, as_met=as_met, waits=waits)
 
 
 def _bolt(topology: Topology, random: Random, number: int, stream: Any, share: float, kind: str) -> Any:

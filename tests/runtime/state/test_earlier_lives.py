@@ -85,6 +85,25 @@ def test_a_bolt_that_lives_on_does_not_count_twice_what_a_dead_home_gives_again_
     assert set(numbers_of(captured)) == {1}
 
 
+def test_a_run_that_drains_before_a_new_life_has_given_all_again_is_not_over_D4_B11(tmp_path: Path) -> None:
+    """It has come further than any mark. What the dead life had given beyond is in no mark, and counted already."""
+    spout, watch = Hesitant(FIRST, wait_s=0.1), Watch()
+
+    async def during(run: EmbeddedRun) -> None:
+        await until(lambda: spout.lives == 2 and spout.next in (10, 20))
+        run.drain()
+
+    first, _ = remembering(spout, set())
+    crash = Crash("numbers", at_s=0.033)  # when it has given 30, and no commit has kept a mark
+    report = run_topology(first, workers=2, state_dir=tmp_path, crashes=[crash], during=during)
+    assert (report.ended, report.aborted, spout.next < 30) == ("stopped", 0, True), "not all again"
+    assert not report.clean
+    again, _ = remembering(Hesitant(FIRST, wait_s=0.0), set())
+    again.components[0].prototype.lives = 1
+    assert run_topology(again, workers=2, state_dir=tmp_path, watch=watch).clean
+    assert Counter(watch.state("totals").values()) == {1: FIRST}, "each number once"
+
+
 class Forgetful(Hesitant):
     """Has lost its first messages by the second life."""
 

@@ -224,8 +224,11 @@ class Markings:
     def caught_up(self) -> bool:
         """True if every source has given something that no earlier life has kept, or has had nothing to give. Until
         then what was emitted after the last commit of a life that was killed may not have come again: it is in no mark
-        (B11)."""
-        return all(task.reader.dry or task.marking.moved for task in self._spout_tasks.values())
+        (B11). Where bolts remember inputs, it has to have given as much as that life may have emitted (D4)."""
+        return all(
+            task.reader.dry or (task.marking.moved and task.marking.has_caught_up(ended=task.reader.exhausted))
+            for task in self._spout_tasks.values()
+        )
 
     def unfinished(self) -> dict[Any, list[Pending]]:
         """The messages of each spout task that were read and are not done, wherever they are (E3)."""

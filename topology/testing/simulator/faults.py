@@ -36,10 +36,15 @@ class Hazard(enum.Enum):
     LOST_FRAME = "a frame between two workers is lost"
     LATE_FRAMES = "frames are late, and overtake each other"
     REPEATED_FRAMES = "frames arrive twice"
+    DRAIN = "the run is drained, and begins again"
+    VAIN_STARTS = "starts come to nothing"
+    CLOCK_STEP = "the wall clock is set"
 
 
 ALL: Final = tuple(Hazard)
 OF_LINKS: Final = {Hazard.LOST_FRAME: 0.004, Hazard.LATE_FRAMES: 0.05, Hazard.REPEATED_FRAMES: 0.1}  # chance per frame
+
+BETWEEN_RUNS: Final = frozenset({Hazard.DRAIN, Hazard.VAIN_STARTS, Hazard.CLOCK_STEP})  # see `between_runs`
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ def draw_strikes(
     chosen = random.sample(
         sorted(links, key=lambda hazard: hazard.name), random.randint(min(1, len(links)), len(links))
     )
-    kinds = [hazard for hazard in ALL if hazard in hazards and hazard not in OF_LINKS]
+    kinds = [hazard for hazard in ALL if hazard in hazards and hazard not in OF_LINKS and hazard not in BETWEEN_RUNS]
     count = random.randint(min(2, len(kinds)), STRIKES_MAX) if kinds else 0
     drawn = random.sample(kinds, min(2, len(kinds)))  # at least two kinds
     strikes = []

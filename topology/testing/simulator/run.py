@@ -31,6 +31,7 @@ from topology.storage.dead_questions import DeadAnswer, DeadAsk
 from topology.storage.directory.state_dir import StateDir
 from topology.storage.sqlite.store import SqliteStore
 from topology.storage.store import Store, StoreBroken
+from topology.testing.simulator.between_runs import BetweenRuns
 from topology.testing.simulator.disk import ROOT, SimulatedDisk
 from topology.testing.simulator.faults import FaultyLinks, Hazard, Strike
 from topology.testing.simulator.files import SimulatedFiles
@@ -53,13 +54,15 @@ class Fate:
     hits: Counter[Hazard]
     disk: SimulatedDisk
     files: SimulatedFiles
+    between: BetweenRuns
     paths: Counter[str] = field(default_factory=Counter)  # rare code paths that were taken
     events: list[str] = field(default_factory=list)  # what has hit, and when, for people
     trace: Any = field(default_factory=hashlib.sha256)
     acked: int = 0  # by workers and runs that are gone
     healed: bool = False
     commits: dict[int, int] = field(default_factory=dict)  # worker → commits that its store has reported as durable
-    done: dict[int, float] = field(default_factory=dict)  # root → when its tree was complete
+    done: dict[int, float] = field(default_factory=dict)  # root → when its tree was complete, in this run
+    seen: Counter[str] = field(default_factory=Counter)  # of each Captured: how many tuples came in earlier runs
     refused: list[Tuple[Any]] = field(default_factory=list)  # tuples rejected as stale, since the last turn of the loop
     run: Any = None  # the present run, or the last one
     memory_lost: bool = False  # True if what is only in workers' memory has been lost
@@ -81,6 +84,7 @@ class Fate:
     def heal(self) -> None:
         """Cause no more faults from now on."""
         self.healed = self.links.healed = True
+        self.between.heal()
         self.disk.full = False
         self.disk.failing_syncs = 0
         self.strikes.clear()
@@ -207,9 +211,21 @@ class SimulatedRun(CrashingRun):
         fate = self._fate
         if fate.strikes and self.acked() >= fate.strikes[0].after and self._hits(fate.strikes[0]):
             self._strike(fate.strikes.pop(0))
+        if fate.between.drains and not self.draining and self.acked() >= fate.between.drains[0]:
+            fate.between.drains.pop(0)
+            self.drain_now()
         if fate.by_hand and self.complete and self.acked() >= fate.by_hand[0]:
             fate.by_hand.pop(0)
             self._spawn(self._replay_letters("letters replayed by hand while all went on"))
+
+    def drain_now(self) -> None:
+        """Drain the run, unless it is over or drains already."""
+        fate = self._fate
+        if not (self._closing or self.draining or fate.healed):
+            fate.tell(asyncio.get_running_loop().time(), Hazard.DRAIN.value)
+            fate.hits[Hazard.DRAIN] += 1
+            fate.between.again = True
+            self.drain()
 
     async def _replay_letters(self, path: str) -> None:
         """Replay dead letters during the run, as `kedge dead replay` requests, in the workers that are present."""

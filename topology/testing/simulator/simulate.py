@@ -10,6 +10,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from random import Random
 from typing import Any, Final
@@ -25,6 +26,7 @@ from topology.storage.directory.state_dir import StateDir
 from topology.storage.offline import dead_letters
 from topology.storage.sqlite.store import SqliteStore
 from topology.testing.captured import Captured
+from topology.testing.simulator import between_runs
 from topology.testing.simulator.disk import SimulatedDisk
 from topology.testing.simulator.expected import Peace, captured_of, deliveries, quiet, timed_out
 from topology.testing.simulator.faults import ALL, FaultyLinks, Hazard, draw_strikes
@@ -116,7 +118,8 @@ def simulate(
     files.make_directory(STATE_DIR, 0o700)
     links = FaultyLinks(Random(random.getrandbits(64)), chances, hits)
     by_hand = sorted(random.randrange(peace.messages + 1) for _ in range(BY_HAND)) if peace.dead else []
-    fate = Fate(Random(random.getrandbits(64)), strikes, by_hand, links, hits, disk, files)
+    between = between_runs.drawn(Random(f"between the runs of {seed}"), faults, peace.messages)
+    fate = Fate(Random(random.getrandbits(64)), strikes, by_hand, links, hits, disk, files, between)
     try:
         with quiet():
             report, runs, seconds = run_virtual(
@@ -156,6 +159,7 @@ async def _lived(
     asked = False
     made = type("Made", (SimulatedWorker,), {"done": fate.done, "paths": fate.paths, "refused": fate.refused})
     kind = partial(made, watch=watch, seed=seed)
+    clock = loop.utc
     folder = ComponentFolder()  # of all runs; a real one, from which no loss of power takes anything
     try:
         for number in range(1, RUNS_MAX + 1):
@@ -169,12 +173,15 @@ async def _lived(
                 random=Random(fate.random.getrandbits(64)),
                 workers=workers,
                 worker_kind=kind,
-                utc=loop.utc,
+                utc=clock,
                 folder=folder,
             )
+            if (soon := fate.between.soon()) is not None:
+                loop.call_later(soon, run.drain_now)
             report = await _one(run, life, fate)
             gone.append(run)
             watch.workers.clear()
+            _check_late(topology, fate)
             if report is not None and report.ended == "ended":
                 if asked or not _replayed_by_hand(topology, fate):
                     return report, number, loop.time()
@@ -182,12 +189,30 @@ async def _lived(
             fate.paths["the whole run began again"] += 1
             if rescale:
                 workers = _rescaled(topology, fate)
+            clock = _between(topology, fate, clock)
             await asyncio.sleep(AGAIN_S)
     finally:
         for run in gone:
             run.let_go()
         folder.close()
     raise SimulationFailed(f"it has not ended after {RUNS_MAX} runs")
+
+
+def _between(topology: Topology, fate: Fate, clock: Callable[[], datetime]) -> Callable[[], datetime]:
+    """Let happen what happens between two runs. Return the wall clock of the next one."""
+    now = asyncio.get_running_loop().time()
+    with (
+        contextlib.suppress(StartError),  # the disk is full
+        contextlib.closing(StateDir(STATE_DIR, topology.name, files=fate.files)) as state,
+    ):
+        if count := fate.between.starts_in_vain(state):
+            fate.hits[Hazard.VAIN_STARTS] += 1
+            fate.tell(now, f"{Hazard.VAIN_STARTS.value}: {count:,}")
+    if not (step := fate.between.step()):
+        return clock
+    fate.hits[Hazard.CLOCK_STEP] += 1
+    fate.tell(now, f"{Hazard.CLOCK_STEP.value} by {step.total_seconds():,.1f} s")
+    return lambda: clock() + step
 
 
 def _rescaled(topology: Topology, fate: Fate) -> int:
@@ -241,11 +266,19 @@ def _replayed_by_hand(topology: Topology, fate: Fate) -> bool:
 # -- comparison
 
 
-def _compare(topology: Topology, peace: Peace, fate: Fate, always: bool | None) -> None:
+def _check_late(topology: Topology, fate: Fate) -> None:
+    """Check that nothing arrived in this run when its tree was complete. Roots may occur again in later runs."""
     for name, captured in captured_of(topology).items():
-        for tup, at in zip(captured.tuples, captured.times, strict=True):
+        seen = fate.seen[name]
+        for tup, at in zip(captured.tuples[seen:], captured.times[seen:], strict=True):
             if at > fate.done.get(tup.root, at):
                 raise AssertionError(f"{name!r} got {tup.record} at {at:.4f} s, when its tree was complete already")
+        fate.seen[name] = len(captured.tuples)
+    fate.done.clear()
+
+
+def _compare(topology: Topology, peace: Peace, fate: Fate, always: bool | None) -> None:
+    for name, captured in captured_of(topology).items():
         wanted, got = peace.captured[name], captured.distinct
         exact = not (fate.memory_lost and is_lost_before(topology, name)) if always is None else always
         _check_stable(topology, name, captured, exact)

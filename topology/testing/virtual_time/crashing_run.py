@@ -199,8 +199,12 @@ class CrashingRun(EmbeddedRun):
         )
 
     def _all_done(self) -> bool:
-        """A worker that is away says nothing: what it had in flight is not done, as in a run of processes (B11)."""
-        return self.complete and self._failed is None and not self._counts.lost and super()._all_done()
+        """As in a run of processes, what a worker had in flight is not done while the worker is away, or until its
+        replacement has read as far (B11)."""
+        if not self.complete or self._failed is not None or self._counts.lost:
+            return False
+        again = all(one.markings.caught_up or not one.group_commit.loaded.deaths for one in self.workers)
+        return again and super()._all_done()
 
     # -- who is there (`mortal_worker.Herd`)
 

@@ -1,0 +1,61 @@
+"""What happens between two runs of one simulation, and what brings a run to an orderly end: drawn from the seed.
+
+A run is drained at any time, also before it has read anything. Starts come to nothing, and each has spent an
+incarnation (A20). The wall clock is set, back or forth. Must not know workers.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import timedelta
+from random import Random
+from typing import Final
+
+from topology.storage.directory.state_dir import StateDir
+from topology.testing.simulator.faults import Hazard
+
+DRAINS_MAX: Final = 3  # of one simulation, and as many again soon after the beginning of a run
+SOON_S: Final = 1.2  # seconds of a run that is drained soon, at most
+STARTS: Final = (1, 2, 2_047, 2_048, 2_049, 4_096)  # a root has 12 bits of an incarnation
+STEPS_S: Final = (-86_400.0, -3_600.0, -1.0, 0.5, 90.0, 86_400.0)  # of the wall clock
+CHANCE: Final = 0.3  # of each of these two, between two runs
+
+
+@dataclass
+class BetweenRuns:
+    """The draws of one simulation. `drains` says after how many messages a run is drained; those that are to come."""
+
+    random: Random
+    hazards: Collection[Hazard]
+    drains: list[int]
+    again: bool = False  # whether a run was drained, and the next one may be drained soon
+
+    def soon(self) -> float | None:
+        """Return after how many seconds the run that begins now is drained, however little it has done; None if it
+        is not."""
+        again, self.again = self.again, False
+        return self.random.uniform(0, SOON_S) if again and self.random.random() < 0.5 else None
+
+    def step(self) -> timedelta:
+        """Return by how much the wall clock is set before the next run."""
+        happens = Hazard.CLOCK_STEP in self.hazards and self.random.random() < CHANCE
+        return timedelta(seconds=self.random.choice(STEPS_S) if happens else 0)
+
+    def starts_in_vain(self, state: StateDir) -> int:
+        """Spend incarnations, as starts do that come to nothing. Return how many."""
+        if Hazard.VAIN_STARTS not in self.hazards or self.random.random() >= CHANCE:
+            return 0
+        count = self.random.choice(STARTS)
+        state._manifest.incarnation += count - 1
+        state.next_incarnation()
+        return count
+
+    def heal(self) -> None:
+        """Cause nothing more from now on."""
+        self.hazards, self.again = (), False
+        self.drains.clear()
+
+
+def drawn(random: Random, hazards: Collection[Hazard], messages: int) -> BetweenRuns:
+    """Return what happens between the runs of a simulation of so many messages."""
+    count = random.randint(0, DRAINS_MAX) if Hazard.DRAIN in hazards else 0
+    return BetweenRuns(random, hazards, sorted(random.randrange(messages) for _ in range(count)))
