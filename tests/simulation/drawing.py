@@ -23,6 +23,7 @@ MESSAGES_MIN: Final = 200
 REJECTED_EVERY: Final = 31
 CALM: Final = (Hazard.PAUSE, Hazard.DISK_FULL, Hazard.LATE_FRAMES, Hazard.REPEATED_FRAMES)
 RESCALE: Final = True  # whether workers and tasks change when all of a run begins again
+BOUNDED: Final = 0.05  # of the topologies: more messages, and small bounds of what is remembered and of the lag
 PARTITIONED: Final = 0.35  # of the sources
 HELD_S: Final = "50ms"
 KINDS: Final = ("fork", "waits", "marks", "diamond", "counts", "counts", "holds", "draws")
@@ -190,14 +191,18 @@ def draw(seed: int) -> Topology:
         [5, 50, 2_000] if not gathered else [50, 2_000]
     )  # or a group would wait for what is not read
     timeout_s = 30 if gathered else 5  # a suspect is tried alone for as long as 5 s
-    config = Config(max_pending=pending, max_replays=1_000, max_restarts=1_000, tree_timeout_s=timeout_s)
+    more = Random(f"sources of {seed}")
+    bounds: dict[str, int] = {}
+    messages = MESSAGES_MIN
+    if not gathered and more.random() < BOUNDED:
+        bounds, messages = {"max_lag": 60, "max_remembered_bytes": 20_000}, 2 * MESSAGES_MIN
+    config = Config(max_pending=pending, max_replays=1_000, max_restarts=1_000, tree_timeout_s=timeout_s, **bounds)
     topology = Topology(f"drawn-{seed}", config)
     spouts = random.randint(1, 2)
     streams: list[Any] = []
-    more = Random(f"sources of {seed}")
     for index in range(spouts):
         source: Any
-        script: list[Any] = [Item(index * 1_000 + n) for n in range(MESSAGES_MIN // spouts)]
+        script: list[Any] = [Item(index * 1_000 + n) for n in range(messages // spouts)]
         for _ in range(random.randint(0, 3)):
             script.insert(random.randrange(len(script)), Pause(random.random() / 4))
         tasks = random.randint(1, 2)
@@ -249,7 +254,7 @@ def _partitioned(random: Random, items: Sequence[Item]) -> tuple[int, Partitione
     """A source with partitions, and its number of tasks: some may have no partition, or one each."""
     tasks = random.randint(1, 3)
     partitions = random.choice([1, tasks, 5])
-    waits = {random.randint(0, 3): random.uniform(0.5, 3.0) for _ in range(random.randint(0, 2))}
+    waits = {random.randint(0, 3): random.uniform(0.5, 2.5) for _ in range(random.randint(0, 1))}
     texts, as_met = random.random() < 0.5, random.random() < 0.5
     return tasks, Partitioned(items, partitions, texts=texts, as_met=as_met, waits=waits)
 

@@ -13,7 +13,8 @@ from typing import Final
 from topology.storage.directory.state_dir import StateDir
 from topology.testing.simulator.faults import Hazard
 
-DRAINS_MAX: Final = 3  # of one simulation, and as many again soon after the beginning of a run
+DRAINS_MAX: Final = 1  # of one simulation, and a few more soon after the beginning of a run
+SOON: Final = 0.35  # chance that a run is drained soon, after one that was drained
 SOON_S: Final = 1.2  # seconds of a run that is drained soon, at most
 STARTS: Final = (1, 2, 2_047, 2_048, 2_049, 4_096)  # a root has 12 bits of an incarnation
 STEPS_S: Final = (-86_400.0, -3_600.0, -1.0, 0.5, 90.0, 86_400.0)  # of the wall clock
@@ -33,7 +34,7 @@ class BetweenRuns:
         """Return after how many seconds the run that begins now is drained, however little it has done; None if it
         is not."""
         again, self.again = self.again, False
-        return self.random.uniform(0, SOON_S) if again and self.random.random() < 0.5 else None
+        return self.random.uniform(0, SOON_S) if again and self.random.random() < SOON else None
 
     def step(self) -> timedelta:
         """Return by how much the wall clock is set before the next run."""

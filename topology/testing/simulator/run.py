@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +18,7 @@ from typing import Any, Final
 from acker.roots import LAST_ATTEMPT, OWNER_SHIFT, attempt_of
 from topology.components import Tuple
 from topology.errors import StartError
+from topology.runtime.control.completion import settle
 from topology.runtime.links.memory import MemoryNetwork
 from topology.runtime.links.protocol import Frame
 from topology.runtime.os_process.restarts import SILENT_S
@@ -35,11 +36,14 @@ from topology.testing.simulator.between_runs import BetweenRuns
 from topology.testing.simulator.disk import ROOT, SimulatedDisk
 from topology.testing.simulator.faults import FaultyLinks, Hazard, Strike
 from topology.testing.simulator.files import SimulatedFiles
+from topology.testing.simulator.remembered import remembered
 from topology.testing.virtual_time.crashing_run import CrashingRun
 from topology.testing.virtual_time.mortal_worker import MortalWorker
 from topology.testing.virtual_time.process import SimulatedProcess
 
 STATE_DIR: Final = ROOT / "state"
+LOOK_S: Final = 0.1  # seconds between two looks at what a run remembers when all is done
+FORGETS_S: Final = 10.0  # seconds after which that is too much: announcements and commits take less than one
 SYNC_S: Final = 0.02  # seconds that an operation of the disk takes at most
 
 
@@ -55,6 +59,7 @@ class Fate:
     disk: SimulatedDisk
     files: SimulatedFiles
     between: BetweenRuns
+    dies: bool  # whether some messages end dead
     paths: Counter[str] = field(default_factory=Counter)  # rare code paths that were taken
     events: list[str] = field(default_factory=list)  # what has hit, and when, for people
     trace: Any = field(default_factory=hashlib.sha256)
@@ -162,6 +167,7 @@ class SimulatedRun(CrashingRun):
         self._network: SimulatedNetwork = SimulatedNetwork(fate.links, Random(fate.random.getrandbits(64)))
         self._life = life  # of everything that belongs to no worker
         self._opens = partial(startup.opened, files=fate.files, secret=fate.random.randbytes)
+        self._too_long: Mapping[str, int] = {}  # what is remembered too long after all is done
         self._doomed: list[tuple[MortalWorker, str]] = []  # workers that die next, and of what
         self._kept: dict[int, SqliteStore] = {}  # worker → its present store
 
@@ -198,6 +204,24 @@ class SimulatedRun(CrashingRun):
             return await super()._finish()
         finally:
             self._note_commits()
+
+    # -- the end
+
+    def _ends(self) -> Iterable[tuple[Awaitable[Any], str]]:
+        (settled, ended), *others = super()._ends()
+        yield self._settled(settled), ended
+        yield from others
+
+    async def _settled(self, settled: Awaitable[Any]) -> None:
+        """Return once all is done and forgotten. Whoever dies meanwhile has its messages read again."""
+        await settled
+        since, deaths = self._loop.time(), len(self._dead)
+        while left := remembered(self.workers):
+            await asyncio.sleep(LOOK_S)
+            if self._fate.disk.full or deaths != len(self._dead):
+                await settle(self._crew)
+                since, deaths = self._loop.time(), len(self._dead)
+            self._too_long = left if self._loop.time() - since > FORGETS_S else {}
 
     # -- faults
 
@@ -240,6 +264,9 @@ class SimulatedRun(CrashingRun):
         )
 
     def _balance(self) -> None:
+        if self._too_long:
+            text = ", ".join(f"{count} {kind}" for kind, count in self._too_long.items())
+            raise Broken(f"{FORGETS_S:g} s after all was done it remembers {text}")
         for worker in self.workers:
             for task in worker.spout_tasks.values():
                 count = task.counters

@@ -119,7 +119,7 @@ def simulate(
     links = FaultyLinks(Random(random.getrandbits(64)), chances, hits)
     by_hand = sorted(random.randrange(peace.messages + 1) for _ in range(BY_HAND)) if peace.dead else []
     between = between_runs.drawn(Random(f"between the runs of {seed}"), faults, peace.messages)
-    fate = Fate(Random(random.getrandbits(64)), strikes, by_hand, links, hits, disk, files, between)
+    fate = Fate(Random(random.getrandbits(64)), strikes, by_hand, links, hits, disk, files, between, bool(peace.dead))
     try:
         with quiet():
             report, runs, seconds = run_virtual(
@@ -216,12 +216,15 @@ def _between(topology: Topology, fate: Fate, clock: Callable[[], datetime]) -> C
 
 
 def _rescaled(topology: Topology, fate: Fate) -> int:
-    """Give bolts that store something another number of tasks. Return the number of workers."""
+    """Give bolts that store something another number of tasks; or spouts, if no bolt does, as it would count twice what
+    these read again (D18), and no message is dead, as it would die again. Return the number of workers."""
     workers = fate.random.randint(1, TASKS_MAX)
-    kept = [bolt for bolt in topology.components if bolt.shape in ("state", "journal")]
-    for bolt in kept:
-        bolt.tasks = fate.random.randint(1, TASKS_MAX)
-    tasks = ", ".join(f"{bolt.tasks} of {bolt.name!r}" for bolt in kept)
+    changed = [bolt for bolt in topology.components if bolt.shape in ("state", "journal")]
+    if not changed and not fate.dies:
+        changed = [one for one in topology.components if one.kind == "spout" and one.prototype.shared_ids]
+    for one in changed:
+        one.tasks = fate.random.randint(1, TASKS_MAX)
+    tasks = ", ".join(f"{one.tasks} of {one.name!r}" for one in changed)
     fate.tell(asyncio.get_running_loop().time(), f"it begins again with {workers} workers, and as tasks {tasks}")
     return workers
 
