@@ -1,4 +1,4 @@
-"""What happens between two runs of one simulation, and what brings a run to an orderly end: drawn from the seed.
+"""Hazards between two runs of one simulation, and drains, which bring a run to an orderly end: drawn from the seed.
 
 A run is drained at any time, also before it has read anything. Starts come to nothing, and each has spent an
 incarnation (A20). The wall clock is set, back or forth. Must not know workers.

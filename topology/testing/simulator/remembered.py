@@ -1,4 +1,4 @@
-"""What a run still remembers: soon after all messages are done, that is only what dead messages may bring again.
+"""The memory of a run: soon after all messages are done, only what dead messages may bring again is left of it.
 
 Must not know when a run is asked, nor what is wrong with it.
 """
@@ -16,7 +16,7 @@ def remembered(workers: Iterable[Worker]) -> Counter[str]:
     for worker in workers:
         subtrees = worker.subtrees
         found["trees"] += len(worker.ledger)
-        found["messages that wait for a replay"] += sum(len(one.replays) for one in worker.spout_tasks.values())
+        found["messages that wait for a replay"] += sum(len(task.replays) for task in worker.spout_tasks.values())
         found["open sub-trees"] += len(subtrees.open)
         if not worker.floors.dead:  # a dead one among the inputs may be replayed by hand
             found["sub-trees"] += len(list(subtrees.not_done)) + len(subtrees.stale())
@@ -24,7 +24,7 @@ def remembered(workers: Iterable[Worker]) -> Counter[str]:
             if isinstance(executor, CommittedStateExecutor):
                 memory = executor.memory
                 found[f"inputs of {executor.component!r}"] += sum(
-                    one not in memory.floors.dead for one, _ in memory.entries
+                    origin not in memory.floors.dead for origin, _ in memory.entries
                 )
                 found[f"rows of {executor.component!r}"] += max(0, len(memory.rows) - len(memory))
     return +found

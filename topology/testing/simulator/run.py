@@ -213,7 +213,7 @@ class SimulatedRun(CrashingRun):
         yield from others
 
     async def _settled(self, settled: Awaitable[Any]) -> None:
-        """Return once all is done and forgotten. Whoever dies meanwhile has its messages read again."""
+        """Return once all is done and forgotten. If a worker dies meanwhile, its messages are read again first."""
         await settled
         since, deaths = self._loop.time(), len(self._dead)
         while left := remembered(self.workers):

@@ -221,10 +221,10 @@ def _rescaled(topology: Topology, fate: Fate) -> int:
     workers = fate.random.randint(1, TASKS_MAX)
     changed = [bolt for bolt in topology.components if bolt.shape in ("state", "journal")]
     if not changed and not fate.dies:
-        changed = [one for one in topology.components if one.kind == "spout" and one.prototype.shared_ids]
-    for one in changed:
-        one.tasks = fate.random.randint(1, TASKS_MAX)
-    tasks = ", ".join(f"{one.tasks} of {one.name!r}" for one in changed)
+        changed = [spout for spout in topology.components if spout.kind == "spout" and spout.prototype.shared_ids]
+    for component in changed:
+        component.tasks = fate.random.randint(1, TASKS_MAX)
+    tasks = ", ".join(f"{component.tasks} of {component.name!r}" for component in changed)
     fate.tell(asyncio.get_running_loop().time(), f"it begins again with {workers} workers, and as tasks {tasks}")
     return workers
 

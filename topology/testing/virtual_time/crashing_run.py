@@ -203,7 +203,7 @@ class CrashingRun(EmbeddedRun):
         replacement has read as far (B11)."""
         if not self.complete or self._failed is not None or self._counts.lost:
             return False
-        again = all(one.markings.caught_up or not one.group_commit.loaded.deaths for one in self.workers)
+        again = all(worker.markings.caught_up or not worker.group_commit.loaded.deaths for worker in self.workers)
         return again and super()._all_done()
 
     # -- who is there (`mortal_worker.Herd`)

@@ -169,6 +169,7 @@ class VirtualLoop(base_events.BaseEventLoop):
 
     def end(self) -> None:
         """Cancel what is left and close the loop. A task that does not end is abandoned."""
+        self.between_turns = None  # it may have raised, and would again
         with suppress(Deadlock, VirtualTimeLimit, RecursionError):
             self._limit_s = self._now + LIMIT_S
             left = self._living()
