@@ -201,16 +201,8 @@ def draw(seed: int) -> Topology:
     spouts = random.randint(1, 2)
     streams: list[Any] = []
     for index in range(spouts):
-        source: Any
-        script: list[Any] = [Item(index * 1_000 + n) for n in range(messages // spouts)]
-        for _ in range(random.randint(0, 3)):
-            script.insert(random.randrange(len(script)), Pause(random.random() / 4))
-        tasks = random.randint(1, 2)
-        if more.random() < PARTITIONED:
-            tasks, source = _partitioned(more, [item for item in script if isinstance(item, Item)])
-        else:
-            source = ScriptedSpout(script)
-        streams.append(topology.spout(f"spout{index}", source, tasks=tasks))
+        items = [Item(index * 1_000 + n) for n in range(messages // spouts)]
+        streams.append(_source(topology, random, more, f"spout{index}", items))
     if random.random() < 0.2:
         records = [Item(spouts * 1_000 + n) for n in range(100)]
         streams.append(topology.spout("recreated", Recreated(records[:40], records[40:])))
@@ -248,6 +240,20 @@ def draw(seed: int) -> Topology:
     if gathered:
         gathers(topology, random, streams[:spouts], MESSAGES_MIN // spouts, share)
     return topology
+
+
+def _source(topology: Topology, random: Random, more: Random, name: str, items: Sequence[Item]) -> Any:
+    """Adds a source with pauses, or one with partitions, and returns its stream."""
+    source: Any
+    script: list[Any] = [*items]
+    for _ in range(random.randint(0, 3)):
+        script.insert(random.randrange(len(script)), Pause(random.random() / 4))
+    tasks = random.randint(1, 2)
+    if more.random() < PARTITIONED:
+        tasks, source = _partitioned(more, items)
+    else:
+        source = ScriptedSpout(script)
+    return topology.spout(name, source, tasks=tasks)
 
 
 def _partitioned(random: Random, items: Sequence[Item]) -> tuple[int, Partitioned]:
