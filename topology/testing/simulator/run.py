@@ -219,7 +219,7 @@ class SimulatedRun(CrashingRun):
         while left := remembered(self.workers):
             await asyncio.sleep(LOOK_S)
             if self._fate.disk.full or deaths != len(self._dead):
-                await settle(self._crew)
+                await settle(self._all_workers)
                 since, deaths = self._loop.time(), len(self._dead)
             self._too_long = left if self._loop.time() - since > FORGETS_S else {}
 
