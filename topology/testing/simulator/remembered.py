@@ -26,5 +26,4 @@ def remembered(workers: Iterable[Worker]) -> Counter[str]:
                 found[f"inputs of {executor.component!r}"] += sum(
                     origin not in memory.floors.dead for origin, _ in memory.entries
                 )
-                found[f"rows of {executor.component!r}"] += max(0, len(memory.rows) - len(memory))
     return +found
