@@ -30,6 +30,7 @@ from topology.runtime.run.report import Report
 from topology.storage.directory.state_dir import StateDir
 from topology.storage.rescale.assign import opened_stores
 from topology.testing import Captured, Pause, ScriptedSpout, Watch
+from topology.testing.simulator.between_runs import BetweenRuns
 from topology.testing.simulator.disk import Change, FileNode, SimulatedDisk
 from topology.testing.simulator.expected import quiet
 from topology.testing.simulator.faults import FaultyLinks
@@ -228,7 +229,8 @@ def live(
     files = SimulatedFiles(disk, Random(random.getrandbits(64)))
     files.make_directory(STATE_DIR, 0o700)
     links = FaultyLinks(Random(random.getrandbits(64)), {}, Counter())
-    fate = Fate(Random(random.getrandbits(64)), [], [], links, Counter(), disk, files)
+    between = BetweenRuns(random, (), [])  # nothing happens between them but the cut
+    fate = Fate(Random(random.getrandbits(64)), [], [], links, Counter(), disk, files, between, dies=False)
     try:
         with (
             quiet(),
