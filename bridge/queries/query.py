@@ -32,8 +32,11 @@ from topology.topology import Topology
 from topology.user_frames import HOME
 
 MASTER: Final = "local[2]"
-# The forms that Spark accepts. Spark itself checks the details.
-MASTERS: Final = re.compile(r"local(-cluster)?(\[[^\]]+\])?|yarn|([a-z][a-z0-9+.-]*)://\S+", re.ASCII)
+# The forms that Spark accepts. Spark itself checks the details, but takes an invalid local[…] for a cluster.
+MASTERS: Final = re.compile(
+    r"local(\[(\d+|\*)(\s*,\s*\d+)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]|yarn|[a-z][a-z0-9+.-]*://\S+",
+    re.ASCII,
+)
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)  # of a query or an input, which name folders
 OURS: Final = ("engine", "java", "local", "warehouse")  # folders of ours beside the queries' folders
 MODES: Final = ("append", "update")

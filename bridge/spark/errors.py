@@ -38,6 +38,7 @@ ANOTHER: Final = re.compile(
 )
 LOG_BYTES: Final = 16 * 2**10  # bytes at the end of the log that are searched
 JAVA_NOTES: Final = ("NOTE: Picked up ", "WARNING: ")
+UNCAUGHT: Final = re.compile(r'^Exception in thread "main" (.+)$', re.MULTILINE)  # ends Spark's launcher
 CAUSE: Final = re.compile(  # one error in a chain of Java errors, with all lines of its text
     r"^(?:Caused by)?: (.+?)(?=\n\tat |\n\t\.\.\. |\n(?:Caused by)?: |\Z)", re.MULTILINE | re.DOTALL
 )
@@ -119,6 +120,8 @@ def java_said(log: Path) -> str:
     except OSError:
         return ""
     before, _, _ = last_life(text).partition(TRACEBACK)
+    if uncaught := UNCAUGHT.search(before):
+        return uncaught[1].strip()[:SAID_MAX]
     return " ".join(line for line in before.splitlines() if line and not line.startswith(JAVA_NOTES))[:SAID_MAX]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Final
 
 from pyspark.errors import PySparkException
@@ -99,7 +100,8 @@ def _is_on_disk(name: str) -> bool:
 # Only the C1 compiler: the first job is faster, and a run of some minutes is not slower.
 JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1"
 STARTS_MAX: Final = 6  # tries to start a query if Spark's Python does not start in time
-AUTHENTICATE: Final = {"spark.authenticate": "true"}  # on this machine, Spark draws the secret itself
+AUTHENTICATE: Final = {"spark.authenticate": "true"}  # with local[…], Spark draws the secret itself
+SECRET: Final = "spark.authenticate.secret"
 LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -135,6 +137,11 @@ def in_folder(local: Path, users: str) -> str:
     return f"{shlex.quote(f'-Djava.io.tmpdir={local}')} {users}".rstrip()
 
 
+def drawn(master: str) -> dict[str, str]:
+    """Return a new secret for a local-cluster[…], which authenticates but draws no secret itself. Empty for others."""
+    return {SECRET: token_hex(32)} if master.startswith("local-cluster") else {}
+
+
 def start(name: str, master: str, folder: Path, settings: Mapping[str, str]) -> SparkSession:
     """Start Spark, which takes seconds. Raises UserError if there is no suitable Java, or no server answers. On this
     machine alone, Spark listens only on loopback and answers only to its own processes. Spark Connect is in
@@ -161,7 +168,7 @@ def start(name: str, master: str, folder: Path, settings: Mapping[str, str]) -> 
         beside["spark.executorEnv.PYTHONPATH"] = path  # executors that see the same folders import the same modules
     ours = {**(LOOPBACK if here else {}), **({} if elsewhere else AUTHENTICATE)}
     with (
-        faster({**settings, OPTIONS: in_folder(local, settings.get(OPTIONS, ""))}) as given,
+        faster({**drawn(master), **settings, OPTIONS: in_folder(local, settings.get(OPTIONS, ""))}) as given,
         hidden(given, folder) as seen,
     ):
         for key, value in {**SETTINGS, **beside, **ours, **seen}.items():

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psutil
+import pytest
 
 KEDGE = str(Path(sys.executable).with_name("kedge"))
 WAIT_S = 300.0  # for anything that Spark does: a start takes 5 to 120 s, as busy as the machine is
+REFUSED_S = 150.0  # for a run that ends because Spark does not start: 10 s on a quiet machine
 
 
 class Run:
@@ -40,15 +42,17 @@ class Run:
     def text(self) -> str:
         return self.log.read_text()
 
-    def until(self, condition: Callable[[], bool], within_s: float = WAIT_S) -> None:
+    def until(
+        self, condition: Callable[[], bool], within_s: float = WAIT_S, what: str = "what the test waits for"
+    ) -> None:
         pause, ends = threading.Event(), time.monotonic() + within_s
         while not condition():
-            assert time.monotonic() < ends, f"waited in vain\n{self.text()}"
+            assert time.monotonic() < ends, f"waited {within_s:.0f} s in vain for {what}\n{self.text()}"
             assert self.process.poll() is None, self.text()
             pause.wait(0.02)
 
     def until_said(self, text: str) -> None:
-        self.until(lambda: text in self.text())
+        self.until(lambda: text in self.text(), what=f"{text!r}")
 
     def starts(self) -> list[int]:
         """Pids of the driver's lives."""
@@ -63,7 +67,7 @@ class Run:
 
     def until_ready(self, lives: int) -> psutil.Process:
         """The driver in this life of its."""
-        self.until(lambda: self.text().count("spark: it is ready") >= lives)
+        self.until(lambda: self.text().count("spark: it is ready") >= lives, what=f"life {lives} of the driver")
         return psutil.Process(self.starts()[-1])
 
     def batches(self, query: str) -> int:
@@ -72,7 +76,10 @@ class Run:
         return max((int(one.stem.split("-")[1]) for one in names), default=-1)
 
     def end(self, within_s: float = WAIT_S) -> int:
-        return self.process.wait(within_s)
+        try:
+            return self.process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"waited {within_s:.0f} s in vain for the end of the run\n{self.text()}")
 
     def kill(self) -> None:
         if self.process.poll() is None:

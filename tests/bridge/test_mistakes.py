@@ -93,6 +93,9 @@ def test_what_java_has_said_as_it_ended_is_found_in_the_log_of_its_last_life(tmp
     )
     log.write_text(life.format("earlier") + life.format("Invalid maximum heap size: -Xmx1x\nError: No JVM."))
     assert java_said(log) == "Invalid maximum heap size: -Xmx1x Error: No JVM."
+    uncaught = 'Exception in thread "main" org.apache.spark.SparkException: why\n\tat org.apache.x(y.scala:1)'
+    log.write_text(life.format(f"26/11/22 17:45:17 WARN Utils: a warning\n{uncaught}"))
+    assert java_said(log) == "org.apache.spark.SparkException: why"
 
 
 def test_what_logging_says_of_itself_is_no_life_of_its_own_and_nothing_of_javas(tmp_path: Path) -> None:

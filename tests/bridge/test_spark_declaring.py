@@ -198,8 +198,20 @@ def test_a_master_that_can_be_none_is_refused(master: str) -> None:
     assert refused.value.code == INVALID_SPARK_MASTER
 
 
+@pytest.mark.parametrize("master", ["local[x]", "local[]", "local[2,x]", "local-cluster", "local-cluster[2]"])
+def test_a_local_master_that_spark_takes_for_a_cluster_is_refused(master: str) -> None:
+    """Spark asks for a secret then, and does not say that the master is invalid."""
+    with pytest.raises(ConfigurationError, match=r"is not a Spark master; use local\[2\]") as refused:
+        Spark(master)
+    assert refused.value.code == INVALID_SPARK_MASTER
+
+
 @pytest.mark.parametrize(
-    "master", ["local", "local[*]", "local[2,4]", "spark://a:1,b:2", "sc://a:1/;token=x", "yarn", "k8s://https://a:1"]
+    "master",
+    [
+        *("local", "local[*]", "local[2,4]", "local[*, 4]", "local-cluster[2,1,512]"),
+        *("spark://a:1,b:2", "sc://a:1/;token=x", "yarn", "k8s://https://a:1"),
+    ],
 )
 def test_a_master_that_spark_may_know_is_passed_on(master: str) -> None:
     assert Spark(master).master == master
