@@ -3,10 +3,12 @@
 It goes with the last of these tests, its JVM too: tests of other folders look for processes that were left behind.
 """
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -17,11 +19,13 @@ _made: list[Any] = []
 
 @pytest.fixture(scope="session")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """With the source of segments; on this machine alone, and silent."""
+    """With the source of segments; on this machine alone, and silent. `start` also sets PYSPARK_PYTHON and
+    others in the environment: runs of later tests must not inherit them."""
     from bridge.driver.source import SegmentSource
     from bridge.spark.session import start
 
-    made = start("tests", "local[2]", tmp_path_factory.mktemp("spark"), {})
+    with mock.patch.dict(os.environ):
+        made = start("tests", "local[2]", tmp_path_factory.mktemp("spark"), {})
     made.sparkContext.setLogLevel("OFF")
     made.dataSource.register(SegmentSource)
     _made.append(made)

@@ -1,16 +1,32 @@
 """A query over segments written by hand, in a Spark session of this process, as a driver has it."""
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from spark_kit import HandedOver
 
 from bridge.arrow.schema import arrow_schema, from_table
-from bridge.files.query import QueryFolder
+from bridge.files.query import Epoch, QueryFolder
 from bridge.queries.driver_spec import QuerySpec, schema_text
 from topology import Record
+
+WITHIN_S = 120.0  # for what a query does in a session that is there: 5 s on a quiet machine
+
+
+def look_until(running: Any, condition: Callable[[], bool], what: str, within_s: float = WITHIN_S) -> None:
+    """Looks at it until that is so; what it raises comes out. A wait in vain says for what, and where the query is."""
+    pause, ends = threading.Event(), time.monotonic() + within_s
+    while not condition():
+        running.look()
+        if time.monotonic() > ends:
+            query = running._query
+            where = "no query is running" if query is None else f"the query: {query.status}, {query.lastProgress}"
+            pytest.fail(f"waited {within_s:.0f} s in vain for {what}; {where}")
+        pause.wait(0.02)
 
 
 class Queries:
@@ -41,16 +57,18 @@ class Queries:
         running.begin()
         return running
 
-    def until(self, running: Any, condition: Callable[[], bool]) -> None:
+    def until(self, running: Any, condition: Callable[[], bool], what: str = "what the test waits for") -> None:
         """Looks at it until that is so; what it raises comes out."""
-        pause = threading.Event()
-        while not condition():
-            running.look()
-            pause.wait(0.02)
+        look_until(running, condition, f"{what}; batches {self.folder.batches()} have results")
+
+    def until_committed(self, running: Any, batch: int) -> None:
+        """Until Spark has committed the batch: its results are there before that."""
+        commit = self.folder.checkpoint(self.folder.epoch() or Epoch()) / "commits" / str(batch)
+        self.until(running, commit.exists, f"the commit of batch {batch}")
 
     def to_its_end(self, running: Any) -> None:
         """Until all that was handed over, and its end, is among the results."""
-        self.until(running, lambda: self.folder.ended() is not None)
+        self.until(running, lambda: self.folder.ended() is not None, "the end of the results")
 
     def stop(self, running: Any) -> None:
         """As a kill ends it, for all that it keeps."""

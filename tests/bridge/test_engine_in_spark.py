@@ -3,7 +3,6 @@ Kedge's own workers, through lives of the driver that end in the middle."""
 
 import secrets
 import sqlite3
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from struct import pack
@@ -12,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from engine_topology import Numbered, topology
+from queries_kit import look_until
 from spark_kit import needs_spark
 
 from bridge.engine.driver import error_to_fix
@@ -58,11 +58,8 @@ class Lives:
         self.segments.write(self.next, pa.RecordBatch.from_arrays([contents, ids], names=["record", "_id"]))
         self.next += 1
 
-    def until(self, running: Any, condition: Callable[[], bool]) -> None:
-        pause = threading.Event()
-        while not condition():
-            running.look()
-            pause.wait(0.02)
+    def until(self, running: Any, condition: Callable[[], bool], what: str = "what the test waits for") -> None:
+        look_until(running, condition, what)
 
 
 @pytest.mark.parametrize(("raises", "why"), [("deal", "no such number"), ("odd", "an odd number")])

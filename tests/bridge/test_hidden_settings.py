@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from spark_kit import needs_spark
 
-from bridge.spark.session import ARGUMENTS, NAME, escaped, hidden
+from bridge.spark.session import ARGUMENTS, NAME, SECRET, drawn, escaped, hidden
 
 KEY = "spark.hadoop.fs.s3a.secret.key"
 CANARY = "can=ary:#! \\ with\ttabs ü"
+START_S = 120.0  # for a session to start and say its settings: 10 s on a quiet machine
 STARTED = """
-import json, sys
+import contextlib, json, sys
 from pathlib import Path
 import psutil
 from bridge.spark.session import start
@@ -22,7 +23,10 @@ settings = json.loads(sys.argv[2])
 session = start("hidden", "local[1]", Path(sys.argv[1]), settings)
 told = {key: session.sparkContext.getConf().get(key) for key in settings}
 told["seen by hadoop"] = session.sparkContext._jsc.hadoopConfiguration().get("fs.s3a.secret.key")
-lines = [" ".join(one.cmdline()) for one in psutil.Process().children(recursive=True)]
+lines = []
+for one in psutil.Process().children(recursive=True):
+    with contextlib.suppress(psutil.ZombieProcess, psutil.NoSuchProcess):  # a shell of spark-class is never reaped
+        lines.append(" ".join(one.cmdline()))
 print(json.dumps([told, lines]))
 """
 
@@ -56,13 +60,25 @@ def test_nothing_is_written_where_nothing_is_secret_and_nothing_stays_where_spar
     assert escaped("a=b\\c\nd") == "a\\=b\\\\c\\nd"
 
 
+def test_a_local_cluster_has_a_new_secret_each_time_which_is_hidden(tmp_path: Path) -> None:
+    one, other = (drawn("local-cluster[1,1,512]") for _ in range(2))
+    assert [*one] == [*other] == [SECRET]
+    assert one != other
+    with hidden(one, tmp_path) as seen:
+        assert seen == {}
+    assert drawn("local[2]") == drawn("spark://127.0.0.1:7077") == {}
+
+
 @needs_spark
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_spark_has_them_and_who_lists_processes_has_not(tmp_path: Path) -> None:
     settings = {KEY: CANARY, "spark.executor.heartbeatInterval": "11s"}
     command = [sys.executable, "-c", STARTED, str(tmp_path), json.dumps(settings)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=START_S, check=False)
+    except subprocess.TimeoutExpired as error:
+        pytest.fail(f"waited {START_S:.0f} s in vain for a session of Spark\n{error.stderr}")
     assert ran.returncode == 0, ran.stderr
     told, lines = json.loads(ran.stdout.splitlines()[-1])
     assert told == {**settings, "seen by hadoop": CANARY}

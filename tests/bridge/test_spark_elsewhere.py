@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 from cluster_kit import connect_server, for_executors, standalone
-from runs_kit import Run
+from runs_kit import REFUSED_S, Run
 from spark_kit import needs_spark
 from spark_topology import numbered
 from test_batch_runs import expected as matched
@@ -116,20 +116,30 @@ def test_a_run_on_a_standalone_cluster_counts_exactly_and_ends_with_its_sources(
 @pytest.mark.slow  # what is looked at and what is said is in test_seen
 @pytest.mark.parametrize(("ours", "why"), [(False, "is not there"), (True, "is not there or is another folder")])
 def test_a_run_whose_executors_have_another_folder_in_its_place_ends_with_a_sentence(
-    cluster: Cluster, run_in: Callable[..., Run], ours: bool, why: str
+    cluster: Cluster, run_in: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, ours: bool, why: str
 ) -> None:
     """In time: state that is kept on a machine's own disk would be missing at the next start. `ours`: with the Python
-    that is made for this machine, which is in that other folder."""
+    that is made for this machine, which is in that other folder, as nobody has set another."""
     if cluster.blind is None:
         pytest.skip("this system gives a process no mounts of its own")
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     given = {} if ours else {"PYSPARK_PYTHON": python(cluster.folder)}
     one = run_in(cluster.blind, cluster.master, *for_executors(), environment=given)
-    assert one.end() == 1, one.text()
+    assert one.end(REFUSED_S) == 1, one.text()
     spark = cluster.blind / "state" / "kept" / "spark"
     said = f"{spark} {why} on {HOST}, where Spark works; {STATE_DIR_NOT_SHARED.next.rstrip('.')} (K457)"
     assert said in one.text().replace(". (K457)", " (K457)")
     assert len(one.starts()) == 1, "it is not tried again"
     assert [one.batches("query"), one.batches("windowed")] == [-1, -1]
+
+
+@pytest.mark.slow  # a cluster of its own for one setting
+def test_a_run_on_a_local_cluster_counts_exactly_though_spark_draws_no_secret_there(
+    run_in: Callable[..., Run], tmp_path: Path
+) -> None:
+    one = run_in(tmp_path, "local-cluster[1,1,1024]")
+    assert one.end() == 0, one.text()
+    is_exact(tmp_path)
 
 
 @pytest.mark.parametrize("ready", [False, pytest.param(True, marks=pytest.mark.slow)])

@@ -28,7 +28,7 @@ def told(queries: Queries, query: Callable[..., Any]) -> str:
     from bridge.spark.errors import users_mistake
 
     with pytest.raises(Exception, match=r"\w") as caught:  # of py4j, of Spark's, or of Python's: that does not matter
-        queries.until(queries.begin(query), lambda: False)
+        queries.until(queries.begin(query), lambda: False, "an error of the query")
     sentence, _ = users_mistake(caught.value, "hourly")
     assert sentence, f"starting it again was tried: {caught.value}"
     return sentence
@@ -110,7 +110,7 @@ def test_a_query_that_is_changed_so_that_its_checkpoint_does_not_fit_says_what_t
 ) -> None:
     queries.input.put(failures(range(300)))
     running = queries.begin(before)
-    queries.until(running, lambda: len(queries.folder.batches()) > 0)
+    queries.until_committed(running, 0)  # a query may take over a first batch that the one before has not committed
     queries.stop(running)
     there = queries.results()
     queries.input.put(failures(range(300, 400)))
