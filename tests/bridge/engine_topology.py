@@ -1,10 +1,12 @@
 """A topology with a bit of each: dealt bolts, state by a key, all for one, copies for all, two classes, two sinks."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+from slow_kit import Slowly
+
 from bolts import PostgresSink, SqliteSink
-from spouts import Items, Paced
 from topology import Bolt, Record, Reject, State, Topology
 
 KEYS = 7
@@ -110,9 +112,10 @@ def topology(
     dsn: str = "",
     schema: str = "",
 ) -> Topology:
-    """`raises`: who does, `deal` or `odd`. `dsn`, `schema`: of a PostgreSQL in place of the first store."""
-    topology, items = Topology("on-spark"), Items([Numbered(one) for one in range(begin, count)])
-    stream = topology.spout("numbers", Paced(items, rate) if rate else items)
+    """`rate`: until the file `hurry` is beside the store. `raises`: who does, `deal` or `odd`. `dsn`, `schema`: of a
+    PostgreSQL in place of the first store."""
+    topology, numbers = Topology("on-spark"), [Numbered(one) for one in range(begin, count)]
+    stream = topology.spout("numbers", Slowly(numbers, rate, Path(store).with_name("hurry")))
     counted, total, copied = declared(topology, stream, Raising() if raises == "deal" else None)
     kept = [Counted, Total]
     sink: Any = PostgresSink(dsn, schema=schema or None, records=kept) if dsn else SqliteSink(store, records=kept)

@@ -47,6 +47,7 @@ def killed(run: Callable[..., Run], folder: Path, settings: list[str], rows: Cal
             print(f"killed: {victim}, with {rows():,} rows stored")
             one.until(lambda lives=lives, victim=victim: victim == "executor" or len(one.starts()) > lives)  # type: ignore[misc]
         half = rows()
+        one.hurry()
         assert one.end() == 0, one.text()
     assert 0 < half < rows(), "they were killed in the middle"
 

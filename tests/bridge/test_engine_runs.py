@@ -90,6 +90,7 @@ def test_the_output_is_exact_whoever_of_sparks_is_killed_in_the_middle(
         one.process.wait()
         psutil.wait_procs(beside, timeout=30)
         one = run("--engine spark", f"begin={BEGIN}", f"count={count}")
+    one.hurry()
     assert one.end() == 0, one.text()
     (tmp_path / "kedge").mkdir()
     assert topology(str(tmp_path / "kedge" / "counted.db"), count, begin=BEGIN).run().exit_status == 0

@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
-COUNT, RATE = 20_000, 200
+COUNT, RATE = 10_000, 100
 
 
 @pytest.fixture
