@@ -79,12 +79,14 @@ def test_latency_gives_percentiles_and_cores_of_both_rates_embedded_and_on_two_w
         assert 0 < one["cores"] < 2
 
 
+@pytest.mark.slow
 def test_latency_counts_every_alert_after_the_warm_up(latency: dict[str, Any]) -> None:
     for where in ("embedded", "2w"):
         assert latency[f"alert-{where}-1k"]["alerts"] == pytest.approx(20, abs=2)
         assert latency[f"alert-{where}-10k"]["alerts"] == pytest.approx(200, abs=2)
 
 
+@pytest.mark.slow
 def test_latency_tells_how_late_its_feeder_was(latency: dict[str, Any]) -> None:
     assert all(0 <= one["feeder_lag_p99"] <= one["feeder_lag_max"] for one in latency.values())
 

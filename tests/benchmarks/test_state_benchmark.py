@@ -116,6 +116,7 @@ def test_what_is_synced_is_a_file_of_the_directory_that_is_gone_afterwards(tmp_p
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_alerts_are_the_same_with_state_that_is_kept() -> None:
     results = results_of(short("state", "--json", *ALERTS[1:3]))
     for one in results.values():

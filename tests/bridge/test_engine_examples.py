@@ -149,6 +149,7 @@ class Example:
 
 
 LIMITS = {"memory": "0", "disk": "0", "cpu": "1000", "load": "1000000"}
+SLOW = ("silent_hosts.py", "host_watch.py")
 RUN = {
     "word_count.py": Example("default", leaders),
     "ssh_alerts.py": Example("100ms", tables("brute_force"), ssh),
@@ -177,7 +178,7 @@ def test_an_example_with_queries_of_its_own_is_refused_at_their_lines(name: str)
     assert re.match(f"{place}this adds a Spark query beside the topology", said[0])
 
 
-@pytest.mark.parametrize("name", RUN)
+@pytest.mark.parametrize("name", [pytest.param(one, marks=pytest.mark.slow) if one in SLOW else one for one in RUN])
 def test_the_output_is_the_same_in_one_process_on_two_workers_and_on_spark(
     name: str, session: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -94,6 +94,7 @@ def with_a_timer_due(session: Any, folder: Path) -> Timed:
     return lives
 
 
+@pytest.mark.slow
 def test_timers_that_come_due_after_a_runs_end_was_settled_are_for_the_next_run_whenever_the_driver_died(
     session: Any, tmp_path: Path
 ) -> None:

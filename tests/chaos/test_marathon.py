@@ -12,9 +12,8 @@ def test_rows_and_dead_letters_are_exact_through_kills_of_workers_and_of_the_who
     marathon(folder, seed=61, records=6_000, faults=2, reject=100, each_s=0.5)
 
 
-@pytest.mark.parametrize(
-    ("durability", "seed", "tasks"), [("disk", 62, 1), pytest.param("process", 63, 2, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("durability", "seed", "tasks"), [("disk", 62, 1), ("process", 63, 2)])
 def test_words_are_counted_exactly_through_kills_of_workers_and_of_the_whole_run_d1_d2_d3_d4(
     folder: Path, durability: str, seed: int, tasks: int
 ) -> None:

@@ -89,7 +89,8 @@ def rung(folder: Path) -> list[tuple[int, int, int, datetime]]:
     return [(n, key, count, datetime.fromisoformat(at)) for n, key, count, at in rows]
 
 
-@pytest.mark.parametrize(("durability", "seed"), [("disk", 801), pytest.param("process", 802, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("durability", "seed"), [("disk", 801), ("process", 802)])
 def test_timers_that_came_due_while_nobody_was_there_fire_at_once_and_once_b10(
     folder: Path, durability: str, seed: int
 ) -> None:

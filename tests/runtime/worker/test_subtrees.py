@@ -264,7 +264,7 @@ class Gathers(Bolt):
                 out.ack(one)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 20))])
 def test_batches_of_any_size_on_workers_that_die_over_links_that_delay_lose_no_input_a14_a16(seed: int) -> None:
     print(f"seed {seed}")
     random = Random(seed)

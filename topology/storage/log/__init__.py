@@ -4,5 +4,5 @@
 finds where the log ends, and `reading` reads it. `layout` has the bytes. Must not know what a record means, nor SQLite.
 No run uses it yet: checkpoints will (docs/internals/checkpoints.md).
 
-Imports nothing of: topology.storage.sqlite, topology.runtime.
+Imports nothing of: topology.storage.sqlite, topology.runtime
 """
