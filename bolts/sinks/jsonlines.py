@@ -306,8 +306,9 @@ class JsonLinesSink(BatchingSink):
     No key is forgotten. The newest are in memory: up to 65,536, about 150 bytes each. Older ones are on the disk, 24
     bytes each and for a moment twice that: in a few files without a name in the same folder or, if no file may be made
     there, in the system's folder for temporary files. These files go when the sink is closed or its process dies. So
-    the keys take about 30 MB of memory at most, however many lines there are. If the files have no room, the sink waits
-    as for the lines; at `open`, that is a ConfigurationError. `open` takes some microseconds per line.
+    the keys take about 30 MB of memory, and up to 16 MB more beyond ten million lines. If the files have no room, the
+    sink waits as for the lines; at `open`, the start waits, up to `start_timeout_s`. `open` takes some microseconds per
+    line.
 
     One task, one sink, one process writes a file, under a lock. `batch` and `within_ms`: as in `SqliteSink`.
 

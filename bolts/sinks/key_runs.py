@@ -2,10 +2,11 @@
 
 Knows files and keys; must not know lines, tuples or the loop. Every call blocks; one thread makes them.
 
-A run has BUCKETS buckets by the hash of the keys' pairs, one after the other. Python's hash is seeded in each process,
-so outsiders cannot fill one bucket. The position of each bucket is in memory,
-32 KB per run, so one read finds all keys of a pair. As soon as there are MERGED runs of one size, they become one run:
-its buckets are theirs, put together. So there are few runs to search, and a key is copied a few times at most.
+A run has buckets by the hash of the keys' pairs, one after the other. Python's hash is seeded in each process, so
+outsiders cannot fill one bucket. The position of each bucket is in memory, so one read finds all keys of a pair: 32 KB
+of positions per run, 256 KB per run that was merged once, 1 MB per run that was merged more often. As soon as there are
+MERGED runs of one size, they become one run with more buckets. So there are few runs to search, a bucket has few keys,
+and a key is copied a few times at most. With a hundred million keys, every second new key is looked up in vain.
 (Rejected: an index of SQLite's. Its keys are sorted, so each new key changes a page of its own: 5 µs per key.)
 
 A file loses its name as soon as it is open, and the system frees it when the process ends. So it is never synced.
@@ -13,7 +14,7 @@ A file loses its name as soon as it is open, and the system frees it when the pr
 
 import tempfile
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -22,17 +23,28 @@ from typing import IO, Final
 from bolts.sinks.contract import SinkStoreBroken, StoreAway
 from bolts.sinks.keys import KEY_BYTES, PAIR_BYTES
 
-BUCKETS: Final = 1 << 12
+BITS: Final = 12  # of a hash that choose the bucket of a run that was not merged
+MORE_BITS: Final = 3  # for each time that it was merged,
+BITS_MAX: Final = 17  # up to so many
+HASH_BITS: Final = 60  # of a hash that are used
 MARKS: Final = 1 << 27  # bits, 16 MB: with ten million keys in runs, one new key in thirteen is looked up in vain
 MERGED: Final = 8  # runs of one size that become one
 
 
-class KeyRun:
-    """One file of keys, without order within a bucket."""
+INDEX: Final = "the index of the lines' keys"
 
-    def __init__(self, file: IO[bytes], buckets: Iterable[bytes]) -> None:
+
+def bucket_of(place: int, bits: int) -> int:
+    """Return the bucket of a hash in a run with 2 ** bits buckets. With more bits, a bucket is divided."""
+    return place % (1 << HASH_BITS) >> HASH_BITS - bits
+
+
+class KeyRun:
+    """One file of keys, without order within a bucket. It has 2 ** bits buckets."""
+
+    def __init__(self, file: IO[bytes], bits: int, buckets: Iterable[bytes]) -> None:
         """Write the buckets. Raises OSError; the file is then closed."""
-        self._file = file
+        self._file, self.bits = file, bits
         self._starts = array("Q", [0])
         try:
             for bucket in buckets:
@@ -43,13 +55,16 @@ class KeyRun:
             self.close()
             raise
 
-    def bucket(self, number: int) -> bytes:
-        """Return the keys of one bucket. Raises OSError and SinkStoreBroken."""
-        start, end = self._starts[number : number + 2]
-        self._file.seek(start)
-        found = self._file.read(end - start)
+    def buckets(self, first: int, count: int = 1) -> bytes:
+        """Return the keys of these buckets. Raises SinkStoreBroken: what cannot be read has no other copy."""
+        start, end = self._starts[first], self._starts[first + count]
+        try:
+            self._file.seek(start)
+            found = self._file.read(end - start)
+        except OSError as error:
+            raise SinkStoreBroken(f"{INDEX} can't be read: {error.strerror}") from error
         if len(found) != end - start:
-            raise SinkStoreBroken("the index of the lines' keys is shorter than it was written")
+            raise SinkStoreBroken(f"{INDEX} is shorter than it was written")
         return found
 
     def close(self) -> None:
@@ -74,23 +89,22 @@ class KeyRuns:
     def add(self, keys: Iterable[bytes], folder: Path) -> None:
         """Write these keys to a run, in this folder or, if no file may be made there, in the system's folder for
         temporary files."""
-        buckets = [bytearray() for _ in range(BUCKETS)]
+        buckets = [bytearray() for _ in range(1 << BITS)]
         marks = self.marks = self.marks or bytearray(MARKS >> 3)
         for key in keys:
             place = hash(key[:PAIR_BYTES])
-            buckets[place % BUCKETS] += key
+            buckets[bucket_of(place, BITS)] += key
             marks[place % MARKS >> 3] |= 1 << (place & 7)
         with _errors(folder):
-            self._sizes[0].append(KeyRun(_made_in(folder), map(bytes, buckets)))
+            self._sizes[0].append(KeyRun(_made_in(folder), BITS, map(bytes, buckets)))
 
     def merge(self, folder: Path) -> None:
-        """Put runs of one size together where there are enough."""
+        """Put runs of one size together where there are enough. That copies them: with 34 million keys 0.8 GB, once."""
         for size, runs in enumerate(self._sizes):
             if len(runs) < MERGED:
                 continue
             with _errors(folder):
-                parts = (b"".join([run.bucket(number) for run in runs]) for number in range(BUCKETS))
-                merged = KeyRun(_made_in(folder), parts)
+                merged = merged_run(runs, _made_in(folder))
             if size + 1 == len(self._sizes):
                 self._sizes.append([])
             self._sizes[size + 1].append(merged)
@@ -99,17 +113,16 @@ class KeyRuns:
                 run.close()
 
     def of_pair(self, pair: bytes) -> set[bytes]:
-        """Return all keys of this pair."""
-        number = hash(pair) % BUCKETS
+        """Return all keys of this pair. Raises SinkStoreBroken."""
+        place = hash(pair)
         found: set[bytes] = set()
-        with _errors(None):
-            for run in chain(*self._sizes):
-                bucket = run.bucket(number)
-                at = bucket.find(pair)
-                while at >= 0:
-                    if not at % KEY_BYTES:
-                        found.add(bucket[at : at + KEY_BYTES])
-                    at = bucket.find(pair, at + 1)
+        for run in chain(*self._sizes):
+            bucket = run.buckets(bucket_of(place, run.bits))
+            at = bucket.find(pair)
+            while at >= 0:
+                if not at % KEY_BYTES:
+                    found.add(bucket[at : at + KEY_BYTES])
+                at = bucket.find(pair, at + 1)
         return found
 
     def close(self) -> None:
@@ -118,6 +131,26 @@ class KeyRuns:
             run.close()
         self._sizes = [[]]
         self.marks = bytearray()
+
+
+def merged_run(runs: Sequence[KeyRun], file: IO[bytes]) -> KeyRun:
+    """Write the keys of runs of one size to this file, with more buckets. Raises OSError, SinkStoreBroken."""
+    before = runs[0].bits
+    after = min(before + MORE_BITS, BITS_MAX)
+    parts = 1 << after - before  # of each bucket
+
+    def divided() -> Iterator[bytes]:
+        for number in range(1 << before):
+            keys = b"".join([run.buckets(number) for run in runs])
+            if parts == 1:
+                yield keys
+                continue
+            buckets = [bytearray() for _ in range(parts)]
+            for at in range(0, len(keys), KEY_BYTES):
+                buckets[bucket_of(hash(keys[at : at + PAIR_BYTES]), after) % parts] += keys[at : at + KEY_BYTES]
+            yield from map(bytes, buckets)
+
+    return KeyRun(file, after, divided())
 
 
 def _made_in(folder: Path) -> IO[bytes]:
@@ -129,9 +162,8 @@ def _made_in(folder: Path) -> IO[bytes]:
 
 
 @contextmanager
-def _errors(folder: Path | None) -> Iterator[None]:
+def _errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where = "the index of the lines' keys" + (f", in {folder}," if folder is not None else "")
-        raise StoreAway(f"{where} can't be used: {error.strerror}") from error
+        raise StoreAway(f"{INDEX}, in {folder}, can't be used: {error.strerror}") from error

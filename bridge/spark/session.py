@@ -100,7 +100,8 @@ def _is_on_disk(name: str) -> bool:
 # Only the C1 compiler: the first job is faster, and a run of some minutes is not slower.
 JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1"
 STARTS_MAX: Final = 6  # tries to start a query if Spark's Python does not start in time
-AUTHENTICATE: Final = {"spark.authenticate": "true"}  # with local[…], Spark draws the secret itself
+# With local[…], Spark draws the secret itself. A local-cluster[…] has a Master with a web page, which may end nothing.
+AUTHENTICATE: Final = {"spark.authenticate": "true", "spark.ui.killEnabled": "false"}
 SECRET: Final = "spark.authenticate.secret"
 LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -144,7 +145,8 @@ def drawn(master: str) -> dict[str, str]:
 
 def start(name: str, master: str, folder: Path, settings: Mapping[str, str]) -> SparkSession:
     """Start Spark, which takes seconds. Raises UserError if there is no suitable Java, or no server answers. On this
-    machine alone, Spark listens only on loopback and answers only to its own processes. Spark Connect is in
+    machine alone, Spark listens only on loopback and answers only to its own processes, but for the web pages that the
+    Master and Workers of a local-cluster[…] have. Spark Connect is in
     `bridge.driver.connect`."""
     if master.startswith("spark://"):
         wait_for(master)

@@ -185,7 +185,7 @@ def test_a_run_that_has_become_shorter_is_broken_and_forgets_no_key_silently(tmp
 
 def test_pairs_of_one_bucket_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also a pair whose bytes are in the middle of other keys."""
-    monkeypatch.setattr(key_runs, "BUCKETS", 1)
+    monkeypatch.setattr(key_runs, "BITS", 0)
     one, two = bytes(range(24)), bytes(range(24, 48))
     across = (one + two)[8:24] + bytes(8)
     known = KnownKeys(0)
@@ -220,3 +220,23 @@ def test_where_the_folder_takes_no_file_the_runs_are_in_the_systems(tmp_path: Pa
     finally:
         tmp_path.chmod(0o700)
         known.clear()
+
+
+@pytest.mark.parametrize("damage", ["cut short", "unreadable"])
+def test_a_run_that_can_not_be_read_breaks_the_store(tmp_path: Path, damage: str) -> None:
+    """Its file has no name and no copy: only a new process makes it again, from the lines."""
+    known = KnownKeys(0)
+    one = key(1)
+    known.add_all([one])
+    known.make_room(tmp_path)
+    (run,) = known._runs._sizes[0]
+    descriptor = run._file.fileno()
+    if damage == "cut short":
+        os.ftruncate(descriptor, 0)
+    else:
+        folder = os.open(tmp_path, os.O_RDONLY)
+        os.dup2(folder, descriptor)
+        os.close(folder)
+    with pytest.raises(SinkStoreBroken, match="index of the lines' keys"):
+        known.unknown([one])
+    known.clear()

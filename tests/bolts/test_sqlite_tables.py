@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sink_kit import Alert, Sample, alert, opened, sqlite_rows, stored, tup
+from sink_kit import Alert, Sample, alert, feed, opened, sqlite_rows, stored, tup
 
 from bolts import SqliteSink
 from bolts.sinks.sqlite.table import snake_case
@@ -28,6 +28,11 @@ class BruteForce(Record):
     failures: int
     first_at: datetime
     last_at: datetime
+
+
+class Sought(Record):
+    least: int
+    most: int
 
 
 @pytest.fixture
@@ -44,6 +49,16 @@ def sql(path: Path, statements: str) -> None:
 def schema(path: Path, table: str) -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(path)) as connection:
         return [info[1:4] for info in connection.execute(f'PRAGMA table_info("{table}")')]
+
+
+async def test_no_name_of_a_statement_hides_a_table(path: Path) -> None:
+    """Also those of the pairs that are looked for, and of their bounds."""
+    rows = [tup(Sought(number, 2), number) for number in range(1, 4)]
+    async with opened(SqliteSink(path)) as sink:
+        for _ in range(2):
+            out = await feed(sink, rows)
+            assert (len(out.acked), out.failed) == (3, {})
+        assert (sink.stored, sink.duplicates) == (3, 3)
 
 
 async def test_a_table_is_made_from_the_records_fields_and_is_strict(path: Path) -> None:

@@ -84,6 +84,30 @@ def slow_letter(run: Run, pick: Pick) -> None:
         home.replay_by_hand(message)
 
 
+def dropped_late(run: Run, pick: Pick) -> None:
+    """A tuple is slow, its message is given up, and the letter is dropped."""
+    home = pick(run.homes)
+    home.emit_next()
+    run.flow(*run.stages[:-1])
+    run.hold(SECOND)
+    for message in list(home.pending):
+        home.die(message)
+    for message in home.letters_to_replay():
+        home.drop(message)
+
+
+def arrives_in_between(run: Run, pick: Pick) -> None:
+    """What was slow arrives when all have gathered, and before the checkpoint is decided."""
+    while run.current == 0 or any(worker.gathered < run.current for worker in run.workers):
+        step(run, lambda choices: choices[0])
+    run.release()
+    run.flow()
+    while run.current:
+        step(run, lambda choices: choices[0])
+    for index in ALL:
+        run.hear(index)
+
+
 def step(run: Run, pick: Pick) -> None:
     """The next step of a checkpoint: of all workers, or of one."""
     if run.unheard:
@@ -157,6 +181,8 @@ HAPPENINGS: Final[Mapping[str, Callable[[Run, Pick], None]]] = {
     "arrives": lambda run, pick: run.release(),
     "overtaken": overtaken,
     "slow_letter": slow_letter,
+    "dropped_late": dropped_late,
+    "arrives_in_between": arrives_in_between,
     "note": lambda run, pick: run.note(pick(ALL)),
     "barrier": lambda run, pick: run.send_barrier(),
     "gather": lambda run, pick: run.gather(pick(ALL)),
@@ -199,6 +225,7 @@ FOCI: Final = (
     [*USUAL, *STEPS, "fail", "replay_by_hand", "die", "checkpoint"],
     [*USUAL, *STEPS, "fail", "drop", "die", "checkpoint"],
     ["slow_letter", "flow", "checkpoint", "arrives"],
+    ["emit", "flow", "dropped_late", "arrives_in_between", "die"],
     ["emit", "flow", "flow", "step", "step", "commit", "decide", "die"],
     [*USUAL, *STEPS, "fire", "timers_again", "die", "checkpoint"],
     ["emit", "emit", "work", "send", "send", *STEPS, "die", "kill_all", "replay"],

@@ -45,13 +45,16 @@ class Pairing:
         for tup in self.members[count]:
             self.run.ack(tup)
 
-    def over(self, decided: Frontier, done: set[int]) -> set[int]:
+    def decided(self, frontier: Frontier) -> None:
+        """A frontier is decided: the messages in it can't come again, and one that was dropped is in no later one."""
+        for count, inputs in self.members.items():
+            self.members[count] = [tup for tup in inputs if not frontier.has(tup.number, tup.cause)]
+
+    def over(self, done: set[int]) -> set[int]:
         """Return the sub-roots that are in a frontier which is noted now."""
         if self.run.broken is Rule.SUBROOT_AFTER_ITS_MESSAGES:
             return {count for count in self.members if count in done}
-        return {
-            count for count, inputs in self.members.items() if all(decided.has(tup.number, tup.cause) for tup in inputs)
-        }
+        return {count for count, inputs in self.members.items() if not inputs}
 
     def empty(self) -> None:
         """Another worker is dead: what is held fails."""

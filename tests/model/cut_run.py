@@ -44,20 +44,28 @@ class Sink:
     def __init__(self, run: "Run") -> None:
         self.run = run
         self.rows: list[tuple[Name, Content]] = []
-        self.known: dict[Name, tuple[Number, Origin]] = {}
+        self.known: dict[Name, tuple[Number, Origin, int]] = {}  # with the checkpoint that was gathered last
 
     def take(self, tup: Tup) -> None:
         if tup.generation != self.run.generation and self.run.broken is not Rule.NO_OLD_TUPLES:
             return
-        if self.run.workers[TASKS[SECOND]].refuses(tup.number):
+        worker = self.run.workers[TASKS[SECOND]]
+        if worker.refuses(tup.number):
             return
         if tup.name not in self.known:
             self.rows.append((tup.name, tup.content))
-        self.known[tup.name] = tup.number, tup.cause
+        self.known[tup.name] = tup.number, tup.cause, worker.gathered
         self.run.ack(tup)
 
-    def forget(self, frontier: Frontier) -> None:
-        self.known = {name: by for name, by in self.known.items() if not frontier.has(*by)}
+    def forget(self, frontier: Frontier, decided: int) -> None:
+        """Forget what is done by its number, and was taken before this checkpoint was gathered."""
+        self.known = {name: by for name, by in self.known.items() if not self._may_go(*by, frontier, decided)}
+
+    def _may_go(self, number: Number, cause: Origin, gathered: int, frontier: Frontier, decided: int) -> bool:
+        if self.run.broken is Rule.FORGOTTEN_BY_NUMBER:
+            return frontier.has(number, cause)
+        is_new = gathered >= decided and self.run.broken is not Rule.SINK_FORGETS_WHAT_IT_GATHERED
+        return frontier.is_present(number) and frontier.has(number, cause) and not is_new
 
 
 class Run:
@@ -170,7 +178,7 @@ class Run:
             self.current = self.begun
         if index not in self.noted and self.barrier is None:
             self.noted.add(index)
-            self.notes |= self.workers[index].note(self.frontier)
+            self.notes |= self.workers[index].note()
 
     def send_barrier(self) -> None:
         """2. All have noted: all of it goes to all workers."""
@@ -190,8 +198,8 @@ class Run:
         if self.barrier is not None and worker.gathered == self.current and worker.commit(self.barrier, full=full):
             self.committed.add(index)
 
-    def decide(self, *, dies: bool = False) -> None:
-        """5. The decision is made durable; `dies`: the coordinator does so while it makes it."""
+    def decide(self) -> None:
+        """5. The decision is made durable. A death before or after it is that of the whole run."""
         needed = 1 if self.broken is Rule.DECIDED_BY_ALL else WORKERS
         if self.barrier is None or len(self.committed) < needed:
             return
@@ -207,7 +215,7 @@ class Run:
             self.unheard.discard(index)
             self.workers[index].hears_decision()
             if index == TASKS[SECOND]:
-                self.sink.forget(self.frontier)
+                self.sink.forget(self.frontier, self.decided)
 
     def checkpoint(self) -> None:
         """All of it, at once."""
@@ -257,7 +265,7 @@ class Run:
             for worker in self.workers:
                 worker.empty_log()
             self.redo_is_off = False
-        self.sink.forget(self.frontier)
+        self.sink.forget(self.frontier, self.decided)
 
     # -- what is slow
 
@@ -346,6 +354,11 @@ class Run:
     def may_go(self, entry: Entry) -> bool:
         """Return whether an entry has to be forgotten in the end.
 
-        An entry under a sub-root of an earlier life that has not come again stays: only a bound ends it.
+        An entry under a sub-root may stay if the sub-root's worker, or the home of one of its messages, has died and it
+        has not come again: only a bound ends it.
         """
-        return entry.cause[0] != "pair" or self.frontier.is_present(entry.number)
+        pairing = self.workers[PAIRING].pairing
+        if pairing is None or entry.cause[0] != "pair":
+            return True
+        inputs = pairing.members.get(entry.number[2], [])
+        return self.frontier.is_present(entry.number) and all(self.frontier.is_present(tup.number) for tup in inputs)

@@ -60,6 +60,7 @@ class Rule(enum.Enum):
     FULL_IS_NOT_COMMITTED = "P14: a store that is full has committed nothing"
     NAMED_BY_COUNT = "outputs of a keyed task are named by their count, if a state may go back beyond what has left"
     FORGOTTEN_BY_NUMBER = "P4: an entry goes by the number of its last arrival, never by the name of its message"
+    SINK_FORGETS_WHAT_IT_GATHERED = "P4: a sink forgets at a decision only what it took before it gathered"
     RENUMBERING_IS_LOGGED = "P4: if a known input comes under another number, that is logged too"
     DROPPED_ARE_NAMED = "P10: a letter that is dropped is named, since no number of it will be done"
     SUBROOT_AFTER_ITS_MESSAGES = "a sub-root is in a frontier when a decided frontier has all of its messages"

@@ -102,9 +102,9 @@ class Worker:
 
     # -- checkpoints
 
-    def note(self, decided: Frontier) -> dict[str, Note]:
+    def note(self) -> dict[str, Note]:
         """Return what this worker's home and its timers' trees have done."""
-        own = self.own_done if self.pairing is None else self.pairing.over(decided, self.own_done)
+        own = self.own_done if self.pairing is None else self.pairing.over(self.own_done)
         notes = {f"own {self.index}": Note(self.life, frozenset(own))}
         if self.home is not None:
             notes[self.home.name] = self.home.note()
@@ -148,6 +148,8 @@ class Worker:
             self.decided = frontier
         if self.task is not None:
             self.task.state = without(self.task.state, frontier)
+        if self.pairing is not None:
+            self.pairing.decided(frontier)
         if self.home is not None:
             self.home.settled(frontier.notes[self.home.name])
 

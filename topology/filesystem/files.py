@@ -232,9 +232,10 @@ class _Open:
         sync_file(self.descriptor)
 
     def close(self) -> None:
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            with contextlib.suppress(OSError):  # the descriptor is free all the same, and what is synced is durable
+                os.close(descriptor)
 
     release = close
 

@@ -96,13 +96,14 @@ class SqliteTable(RecordTable):
         table, key = quoted(self.name), quoted(only)
         self._make_common(f"ON CONFLICT ({key}) DO NOTHING")
         # The column is qualified: a lone "key" that is no column would be read as a text, by an old habit of SQLite's.
+        # No table has the name "sought keys", with its space.
         # CROSS JOIN: SQLite keeps the order of the tables, and so looks for each pair in the index.
         find = (
-            f"SELECT {table}.{key} FROM sought CROSS JOIN {table} "
-            f"WHERE {table}.{key} BETWEEN sought.least AND sought.most"
+            f'SELECT {table}.{key} FROM "sought keys" CROSS JOIN {table} '
+            f'WHERE {table}.{key} BETWEEN "sought keys".least AND "sought keys".most'
         )
         self.find = {  # number of pairs → the statement that finds the keys between so many pairs of bounds
-            count: f"WITH sought(least, most) AS (VALUES {', '.join(['(?, ?)'] * count)}) {find}"
+            count: f"""WITH "sought keys"(least, most) AS (VALUES {", ".join(["(?, ?)"] * count)}) {find}"""
             for count in (SOUGHT_AT_ONCE, 1)
         }
         self.newest = "rowid"

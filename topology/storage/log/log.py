@@ -228,9 +228,9 @@ class WorkerLog:
             kind, records, self._seed, number=at.number, synced=synced, previous=at.previous, value=value
         )
         self._put(self._current, at.offset, group)
+        self._progress = group.next_number, self._current, self._progress[2]  # first: another thread may sync
         self._at = LogPlace(at.offset + group.length, group.next_number, group.sum)
         self._said = synced
-        self._progress = group.next_number, self._current, self._progress[2]
 
     def _may_turn(self) -> bool:
         """Return whether the other file may be written over. The current one must be durable: if a loss of power left
@@ -252,9 +252,9 @@ class WorkerLog:
         self._put(other, GROUPS_AT, group)
         self._write_at(other, 0, (header.packed(),))
         self._current, self._seed, self._is_other_free = other, seed, False
+        self._progress = group.next_number, other, at.number
         self._at = LogPlace(GROUPS_AT + group.length, group.next_number, group.sum)
         self._said = synced
-        self._progress = group.next_number, other, at.number
 
     def _put(self, index: int, offset: int, group: PackedGroup) -> None:
         if (end := offset + group.length) > self._rooms[index]:

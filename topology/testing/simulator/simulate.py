@@ -90,7 +90,7 @@ def simulate(
     State survives, and so do the outputs of a bolt that is not deterministic: what it has emitted once must be the same
     each time. State with recovery 'none' or 'replay' is only in a worker's memory. If such state was lost, its outputs
     are compared by identities, unless `exact` requires equal records. With `rescale`, each restart of the whole run has
-    another number of workers, and of tasks of bolts that store something.
+    another number of workers, and of tasks of bolts that store something, or of spouts if no bolt does.
 
     Sinks with a file or a server are not supported, because nothing of them dies with a simulated worker. Use
     `Captured` instead, which holds what an idempotent sink would. To test the sink itself, use `run_processes` and the
