@@ -30,8 +30,7 @@ SEED ?=
 # by in waiting.
 ALONE := $(addprefix tests/,bridge compare/test_jvm_modes.py cli/test_budgets.py benchmarks/test_state_benchmark.py)
 # Those that take longest begin first: one that came last would go on by itself when all others are done.
-LONG := $(addprefix tests/,docs/test_snippets.py simulation/test_simulation.py install/test_newcomer.py \
-	install/test_wheel.py compare/test_compare_runs.py benchmarks/test_peers.py \
+LONG := $(addprefix tests/,docs/test_snippets.py simulation/test_simulation.py model/test_cut.py compare/test_compare_runs.py benchmarks/test_peers.py \
 	$(addprefix chaos/test_,$(addsuffix .py,killed zombies marathon poison resumed ends stopped)) \
 	compare/test_compare_shown.py runtime/supervisor/test_supervisor_deaths.py services/test_canaries.py \
 	$(addprefix cli/test_,$(addsuffix .py,wrong_use logs errors_told cli_workers hostile_errors)) \
@@ -39,7 +38,7 @@ LONG := $(addprefix tests/,docs/test_snippets.py simulation/test_simulation.py i
 SHARED := $(LONG) $(filter-out $(LONG) $(ALONE) $(addsuffix /%,$(ALONE)),$(sort $(wildcard tests/*/test_*.py tests/*/*/test_*.py)))
 JOBS ?= 4
 
-# What `make chaos-short` runs: one case of each kind of `test-all`.
+# What `make chaos-short` runs: of `test-all`, some cases that kill Spark's processes or fill a disk.
 SHORT := tests/bridge/test_engine_timers_killed.py \
 	"tests/bridge/test_engine_runs.py::test_the_output_is_exact_whoever_of_sparks_is_killed_in_the_middle[driver]" \
 	tests/bridge/test_engine_cluster.py::test_the_output_of_sinks_in_the_driver_is_exact \
@@ -47,7 +46,7 @@ SHORT := tests/bridge/test_engine_timers_killed.py \
 
 # Files with tests that take long by their nature, which `make test-all` runs. Spark takes all cores, and figures are
 # measured; the others share the machine.
-SLOW := $(shell grep -rlE --include='test_*.py' 'pytest\.mark\.slow' $(filter-out tests/unit,$(wildcard tests/*)))
+SLOW := $(sort $(shell grep -rlE --include='test_*.py' 'pytest\.mark\.slow' $(filter-out tests/unit,$(wildcard tests/*))))
 SLOW_ALONE := $(filter tests/bridge/% tests/benchmarks/% tests/compare/% tests/examples/% tests/docs/test_snippets.py,$(SLOW))
 SLOW_SHARED := $(filter-out $(SLOW_ALONE),$(SLOW))
 
@@ -58,8 +57,8 @@ help:
 	@echo "make run [LOG=PATH]  the SSH brute-force alerts over an sshd log, on 2 workers; without LOG over one that is"
 	@echo "                     made here, at RATE=$(RATE) lines a second, so that there is time to kill a worker"
 	@echo "make run-spark       the same with Spark beside it: failures by address and hour, and those of known hosts (HOSTS=PATH)"
-	@echo "make test            the test suite: about 20 minutes on 2 cores"
-	@echo "make test-all        the tests that are slow by nature: kills of Spark's processes, clusters, full disks"
+	@echo "make test            the test suite: about 12 minutes on 2 cores"
+	@echo "make test-all        the tests that are slow by nature, about 35 minutes: installs, kills by the hundred, Spark, figures"
 	@echo "make lint            ruff, mypy --strict, pyright"
 	@echo "make docs            the documentation as HTML, in docs/_build/html; needs no Spark"
 	@echo "make mutants         each correctness rule: a patch that breaks it must turn its test red"
@@ -68,7 +67,7 @@ help:
 	@echo "make chaos           real processes killed or stopped each second, and twice the whole run, over numbered records,"
 	@echo "                     counted exactly in the end, with state and without; and the power fails at each operation"
 	@echo "                     on a simulated disk: RECORDS=$(RECORDS) SEED="
-	@echo "make chaos-short     one case of each kind of test-all, in about five minutes"
+	@echo "make chaos-short     some cases of test-all, in about five minutes"
 	@echo "make peers           the same work on Kedge, Bytewax, asyncio queues and plain pyzmq, side by side: some minutes"
 	@echo "make figures         all figures of docs/benchmarks.md, and the page: an hour and a half, with nothing else to do"
 	@echo "make clean           removes the environment and caches; keeps runs/ and state directories"
