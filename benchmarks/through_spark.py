@@ -50,7 +50,7 @@ def passed(given: Any) -> Any:
     """The query: all records, unchanged."""
     from pyspark.sql.functions import current_timestamp, unix_micros
 
-    return given.select("number", "at", (unix_micros(current_timestamp()) / 1e6).alias("begun"))
+    return given.select("number", "at", (unix_micros(current_timestamp()) / 1e6).alias("batch_began_at"))
 
 
 class Gate:

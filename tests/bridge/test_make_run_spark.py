@@ -46,6 +46,7 @@ def failures() -> list[tuple[str, str, int]]:
     return [(match["time"][:9], match["address"], int(match["times"] or 1)) for match in found]
 
 
+@pytest.mark.slow
 def test_make_run_spark_has_each_alert_each_hour_and_each_failure_of_a_known_host_and_tells_of_all(
     tmp_path: Path,
 ) -> None:

@@ -71,7 +71,8 @@ def untrue(alerts: list[Stored], lines: list[str], reference: datetime) -> list[
     return [one for one in alerts if not is_true(one)]
 
 
-@pytest.mark.parametrize(("durability", "seed"), [pytest.param("disk", 701, marks=pytest.mark.slow), ("process", 702)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("durability", "seed"), [("disk", 701), ("process", 702)])
 def test_alerts_are_for_the_same_addresses_true_and_there_once_whatever_dies_d1_d2_d3(
     folder: Path, durability: str, seed: int
 ) -> None:

@@ -50,6 +50,7 @@ def test_a_record_that_takes_the_other_worker_down_is_dead_after_three_deaths_f1
     assert outcome.said.count("K540") == 1
 
 
+@pytest.mark.slow
 def test_a_record_whose_worker_is_killed_for_it_each_time_is_found_though_such_deaths_count_half_f12(
     folder: Path,
 ) -> None:
@@ -58,6 +59,7 @@ def test_a_record_whose_worker_is_killed_for_it_each_time_is_found_though_such_d
     assert outcome.figures["restarts"] == 6
 
 
+@pytest.mark.slow
 def test_two_such_records_are_found_within_the_budget_f12(folder: Path) -> None:
     outcome = poisoned(folder, AT, AT + 300, where="other")
     assert outcome.figures["restarts"] <= 6
@@ -72,6 +74,7 @@ def test_a_record_that_takes_down_whoever_gets_it_is_found_f12(folder: Path) -> 
     poisoned(folder, AT, where="either")
 
 
+@pytest.mark.slow
 def test_two_records_that_take_their_own_spouts_worker_down_are_found_within_the_budget_f12(folder: Path) -> None:
     outcome = poisoned(folder, AT, AT + 300, where="own")
     assert outcome.figures["restarts"] <= 9

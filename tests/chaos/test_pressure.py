@@ -3,6 +3,7 @@
 import time
 from pathlib import Path
 
+import pytest
 from chaos_kit import exactly, running
 from proc_kit import resident
 
@@ -13,6 +14,7 @@ PENDING = 1_000  # records: twice as many rows wait for up to four seconds, four
 GROWTH = 8 * 2**20  # bytes that a process may grow by, once everything that may wait does
 
 
+@pytest.mark.slow
 def test_a_slow_sink_holds_its_spout_up_and_nothing_else_happens_f39(folder: Path) -> None:
     """For five timeouts: memory is bounded, no tuple that waits times out, nothing is lost. 1,500 records."""
     config = {"tree_timeout_s": TIMEOUT_S, "max_pending": PENDING}

@@ -61,6 +61,7 @@ def test_a_run_that_is_killed_twice_goes_on_where_it_was_f3_f54(folder: Path, wo
     assert outcome.total("emitted") < records - 1_000, "what was done is not read again"
 
 
+@pytest.mark.slow
 def test_the_tasks_of_a_spout_may_change_after_kills_f54(folder: Path) -> None:
     """1, 2, and 1 again: what was another task's is read on from the lowest mark."""
     random = seeded(602)

@@ -67,6 +67,7 @@ def test_a_supervisor_that_is_stopped_blames_nobody_and_holds_up_nothing_f4(fold
     assert (outcome.figures["restarts"], outcome.total("failed")) == (0, 0)
 
 
+@pytest.mark.slow
 def test_everything_can_be_suspended_for_a_while_without_a_timeout_f5(folder: Path) -> None:
     """For five seconds, five times the timeout of a tree and more than the silence that workers are killed for."""
     with running(folder, count=ENDLESS, rate=RATE, layout="apart", config={"tree_timeout_s": 1.0}) as run:
@@ -105,6 +106,7 @@ def test_a_bolt_that_blocks_its_loop_is_named_with_its_line_and_left_alone_f8(fo
     assert f"{place_of('TROUBLES[self.trouble](self.seconds)')} in misbehave" in line
 
 
+@pytest.mark.slow
 def test_a_bolt_that_blocks_its_loop_for_longer_than_allowed_is_replaced_f8(folder: Path) -> None:
     with running(folder, **PACED, trouble="sleep", at=3_199, seconds=60.0, config={"blocked_timeout_s": 2.0}) as run:
         outcome = run.ended().well()

@@ -40,6 +40,7 @@ def test_workers_end_with_their_supervisor_and_the_next_run_completes_f3(folder:
     assert outcome.figures["restarts"] == 0
 
 
+@pytest.mark.slow
 def test_workers_that_are_blocked_end_with_their_supervisor_too_f3(folder: Path) -> None:
     """A bolt blocks the loop, so that only threads can notice."""
     with running(folder, count=FEWER, trouble="always sleep", at=4_000, seconds=60.0) as run:

@@ -58,6 +58,7 @@ def test_a_stopped_worker_is_reaped_before_its_successor_has_its_store_and_commi
     assert outcome.total("replayed") > 0
 
 
+@pytest.mark.slow
 def test_a_worker_that_outlives_its_run_is_ended_before_the_next_run_has_its_store_d6(folder: Path) -> None:
     """Stopped, so that it can't notice that its supervisor was killed; its guard or the next run kills it."""
     with running(folder, **PACED) as run:

@@ -64,6 +64,7 @@ def test_make_run_finds_the_attacks_in_the_log_that_it_makes_and_each_run_begins
         assert all(alerts(store) == due() for store in stores)
 
 
+@pytest.mark.slow
 def test_make_run_is_as_slow_as_it_is_told_and_has_a_worker_to_kill_which_changes_nothing_of_what_is_stored_d1_d2(
     tmp_path: Path,
 ) -> None:

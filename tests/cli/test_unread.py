@@ -55,6 +55,7 @@ def acked(folder: Path) -> int:
     return int(json.loads((folder / "stdout.txt").read_text())["spouts"]["numbers"]["acked"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log_format", ["auto", pytest.param("json", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("workers", [(), ("--workers", 2)])
 def test_a_run_whose_stderr_nobody_reads_does_its_work_and_ends_F60(

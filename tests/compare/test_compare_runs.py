@@ -23,6 +23,7 @@ KEDGE = ("record", "embedded")
 dear = pytest.mark.slow
 
 
+@pytest.mark.slow
 def test_both_modes_of_kedge_give_the_same_results_each_in_time(tmp_path: Path) -> None:
     told = Told()
     trace = tmp_path / "trace"

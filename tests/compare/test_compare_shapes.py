@@ -140,6 +140,7 @@ def test_dead_messages_are_noted_and_the_row_is_a_whole_one(tmp_path: Path) -> N
     assert any("50 messages became dead letters" in note for note in made.notes), made.notes
 
 
+@pytest.mark.slow
 def test_a_mode_that_does_not_keep_up_says_so_beside_what_was_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

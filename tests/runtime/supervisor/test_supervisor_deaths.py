@@ -106,6 +106,7 @@ async def test_a_blocked_loop_is_named_with_its_line_and_its_process_replaced_af
     assert "was killed, as its loop has been blocked for " in death
 
 
+@pytest.mark.slow
 async def test_a_supervisor_that_stood_still_itself_blames_nobody_f4(tmp_path: Path) -> None:
     async with running(tmp_path, **ENDLESS) as (one, ending):
         await one.until(lambda: one.acked() > 1_000, "a run under way")
