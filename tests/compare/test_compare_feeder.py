@@ -79,7 +79,7 @@ def test_a_feeder_that_has_gone_is_told(tmp_path: Path) -> None:
     one = feeding(tmp_path)
     try:
         os.kill(one.pid, signal.SIGKILL)
-        with pytest.raises(FeederError, match=r"the feeder has (ended|gone)"):
+        with pytest.raises(FeederError, match=r"the feeder (has ended|was lost)"):
             one.end()
     finally:
         one.close()
