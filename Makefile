@@ -58,7 +58,7 @@ help:
 	@echo "                     made here, at RATE=$(RATE) lines a second, so that there is time to kill a worker"
 	@echo "make run-spark       the same with Spark beside it: failures by address and hour, and those of known hosts (HOSTS=PATH)"
 	@echo "make test            the test suite: about 12 minutes on 2 cores"
-	@echo "make test-all        the tests that are slow by nature, about 35 minutes: installs, kills by the hundred, Spark, figures"
+	@echo "make test-all        the tests that are slow by nature, about 25 minutes: installs, kills by the hundred, Spark, figures"
 	@echo "make lint            ruff, mypy --strict, pyright"
 	@echo "make docs            the documentation as HTML, in docs/_build/html; needs no Spark"
 	@echo "make mutants         each correctness rule: a patch that breaks it must turn its test red"
