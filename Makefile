@@ -25,18 +25,25 @@ BASE ?= 0
 RECORDS ?= 200000
 SEED ?=
 
-# Tests that are alone on the machine: Spark takes all cores and memory, budgets and rates are measured. All others
-# wait for conditions and share nothing, so JOBS processes share them out: four for two cores, as half of their time goes
-# by in waiting.
-ALONE := $(addprefix tests/,bridge compare/test_jvm_modes.py cli/test_budgets.py benchmarks/test_state_benchmark.py)
+# Budgets are measured, by tests that are alone on the machine. Those of Spark take much memory, and a core and a half
+# each: SPARK_JOBS processes share them out. All others wait for conditions and share nothing, so JOBS processes share
+# them out: four for two cores, as half of their time goes by in waiting.
+ALONE := tests/cli/test_budgets.py
 # Those that take longest begin first: one that came last would go on by itself when all others are done.
-LONG := $(addprefix tests/,docs/test_snippets.py simulation/test_simulation.py model/test_cut.py compare/test_compare_runs.py benchmarks/test_peers.py \
-	$(addprefix chaos/test_,$(addsuffix .py,killed zombies marathon poison resumed ends stopped)) \
-	compare/test_compare_shown.py runtime/supervisor/test_supervisor_deaths.py services/test_canaries.py \
-	$(addprefix cli/test_,$(addsuffix .py,wrong_use logs errors_told cli_workers hostile_errors)) \
-	runtime/worker/test_subtrees.py model/test_model.py typing/test_checked_files.py docs/test_website.py)
-SHARED := $(LONG) $(filter-out $(LONG) $(ALONE) $(addsuffix /%,$(ALONE)),$(sort $(wildcard tests/*/test_*.py tests/*/*/test_*.py)))
+LONG := $(addprefix tests/,docs/test_snippets.py $(addprefix chaos/test_,saved.py supervisors.py) \
+	runtime/supervisor/test_supervisor_deaths.py compare/test_compare_shown.py services/test_canaries.py \
+	benchmarks/test_peers.py compare/test_compare_runs.py benchmarks/test_state_benchmark.py simulation/test_simulation.py \
+	docs/test_website.py $(addprefix cli/test_,$(addsuffix .py,wrong_use everyday_names logs)) chaos/test_comes_back.py \
+	benchmarks/test_peer_environments.py model/test_cut.py \
+	$(addprefix chaos/test_,$(addsuffix .py,disks resumed poison killed stopped ends disks_state limits zombies)) \
+	$(addprefix cli/test_,$(addsuffix .py,hostile_errors errors_told cli_workers)) \
+	bolts/test_sink_faults.py runtime/worker/test_subtrees.py typing/test_checked_files.py)
+SHARED := $(LONG) $(filter-out $(LONG) $(ALONE) tests/bridge/% tests/compare/test_jvm_modes.py,$(sort $(wildcard tests/*/test_*.py tests/*/*/test_*.py)))
 JOBS ?= 4
+SPARK_LONG := $(addprefix tests/bridge/test_,$(addsuffix .py,batch_joined handover_runs engine_examples joined windowed \
+	query_running engine_in_spark engine_lives spark_unhappy archives))
+SPARK := $(SPARK_LONG) $(filter-out $(SPARK_LONG),$(sort $(wildcard tests/bridge/test_*.py))) tests/compare/test_jvm_modes.py
+SPARK_JOBS ?= 2
 
 # What `make chaos-short` runs: of `test-all`, some cases that kill Spark's processes or fill a disk.
 SHORT := tests/bridge/test_engine_timers_killed.py \
@@ -58,7 +65,7 @@ help:
 	@echo "                     made here, at RATE=$(RATE) lines a second, so that there is time to kill a worker"
 	@echo "make run-spark       the same with Spark beside it: failures by address and hour, and those of known hosts (HOSTS=PATH)"
 	@echo "make test            the test suite: about 12 minutes on 2 cores"
-	@echo "make test-all        the tests that are slow by nature, about 25 minutes: installs, kills by the hundred, Spark, figures"
+	@echo "make test-all        the tests that are slow by nature, about 40 minutes: installs, kills by the hundred, Spark, figures"
 	@echo "make lint            ruff, mypy --strict, pyright"
 	@echo "make docs            the documentation as HTML, in docs/_build/html; needs no Spark"
 	@echo "make mutants         each correctness rule: a patch that breaks it must turn its test red"
@@ -98,10 +105,11 @@ $(RUNS)/.log-made: examples/auth_log.py | $(VENV)/.installed
 	mv "$(RUNS)/auth.log.new-$$$$" $(RUNS)/auth.log
 	@touch $@
 
-# Both parts run, whatever becomes of the first. A file of tests stays in one process, so that what its tests share is made
-# once.
+# All parts run, whatever becomes of the first ones. A file of tests stays in one process, so that what its tests share is
+# made once.
 test: $(VENV)/.installed-dev
 	status=0; $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(SHARED) || status=$$?; \
+	$(BIN)/python -m pytest -n $(SPARK_JOBS) --dist loadfile --no-loadscope-reorder $(SPARK) || status=$$?; \
 	$(BIN)/python -m pytest $(ALONE) && exit $$status
 
 # Both parts run, as in `test`.

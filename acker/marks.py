@@ -9,14 +9,16 @@ mark is stored.
 
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 from operator import lt
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from acker.identity import MessageId
 
 _NAMES: Final = (str, bytes)
 _LOWEST: Final = float("-inf")
+AHEAD_MAX: Final = 100_000  # names that a run emits before it forgets those that an earlier one had finished
 
 Spans = tuple[tuple[MessageId, MessageId], ...]
 
@@ -52,6 +54,9 @@ class Lane:
         self._ahead: deque[tuple[int, int]] = deque()
         self._names: dict[MessageId, None] = {}  # names from the oldest unfinished one on, in order
         self._names_ahead: dict[MessageId, None] = {}  # names that an earlier run has finished, as above
+        self._given_names = 0  # in this run
+        self._is_fresh = False  # whether the source has given something since the mark was asked for
+        self._unsettled: set[MessageId] = set()  # names that stay in the mark though they may stand before all others
         # the name up to which an earlier run had read, if not all of it was done
         self._newest_ahead: MessageId | None = None
         if loaded is not None:
@@ -102,7 +107,7 @@ class Lane:
 
     def add(self, ids: Sequence[MessageId]) -> None:
         """Record that these ids are emitted, in this order. They must be new by `new`."""
-        newest = ids[-1]
+        newest, self._is_fresh = ids[-1], True
         if type(newest) is int and type(ids[0]) is int:
             self.newest = self._last = newest
             if newest > self._clear:
@@ -135,14 +140,27 @@ class Lane:
     def again(self, name: MessageId) -> bool:
         """Let a finished message be emitted once more. Return False for an int: ints grow within an epoch."""
         self._names.pop(name, None)
+        self._is_fresh = True
         return not isinstance(name, int)
 
+    def reopen(self, ids: Iterable[MessageId]) -> None:
+        """Take note that finished messages are not done any more; `ids` are in the order of their emission. The names
+        among them that were forgotten come before all others; one that was not keeps its place."""
+        forgotten: dict[MessageId, None] = {
+            name: None for name in ids if isinstance(name, _NAMES) and name not in self._names
+        }
+        self._names = {**forgotten, **self._names}
+
     def _given(self, one: MessageId) -> None:
+        self._is_fresh = True
         if isinstance(one, _NAMES):
             self._names[one] = None
             self.newest = one
             if one == self._newest_ahead:
                 self._newest_ahead = None
+            self._given_names += 1
+            if self._given_names >= AHEAD_MAX:
+                self._names_ahead.clear()  # what comes again has come by now
         elif type(one) is int:
             self.newest = self._last = one
             self._clear = max(self._clear, one)
@@ -160,9 +178,13 @@ class Lane:
 
     # -- what is done
 
-    def reached(self, unfinished: Collection[MessageId] = ()) -> Reached | None:
+    def reached(self, unfinished: Collection[MessageId] = (), unsettled: Collection[MessageId] = ()) -> Reached | None:
         """Return the mark. `unfinished`: all ids that were added here and are not done. None if this run has emitted
-        nothing yet, so that the loaded mark stays valid."""
+        nothing yet, so that the loaded mark stays valid.
+
+        `unsettled`: ids that are done, and that the source will hear of once this mark is kept. A crash may come before
+        it has passed that on to a broker, which gives them again: names among them stay in the mark, wherever they
+        stand, until one is asked for after the source has given something more."""
         newest = self.newest
         if newest is None:
             return None
@@ -173,11 +195,11 @@ class Lane:
                 spans.append((lower + 1, higher - 1))
         if ints and ints[-1] < self._last:
             spans.append((ints[-1] + 1, int(self._last)))
-        names = self._unfinished_names(unfinished)
+        names = self._unfinished_names(unfinished, unsettled)
         spans += [(name, name) for name in self._names if name not in names]
         position = ints[0] if ints else next((name for name in self._names if name in names), newest)
         if not ints and not names:
-            spans = [(newest, newest)]
+            spans = [(newest, newest), *(span for span in spans if span[0] != newest)]
         spans += self._ahead
         spans += [(name, name) for name in self._names_ahead]
         before = self._loaded.newest if self._loaded is not None else None
@@ -187,11 +209,16 @@ class Lane:
             newest = self._newest_ahead
         return Reached(position, tuple(spans), newest)
 
-    def _unfinished_names(self, unfinished: Collection[MessageId]) -> set[MessageId]:
-        """Return the unfinished ids that are names; finished names before the first of them are forgotten."""
+    def _unfinished_names(self, unfinished: Collection[MessageId], unsettled: Collection[MessageId]) -> set[MessageId]:
+        """Return the unfinished ids that are names; finished names before the first of them are forgotten, but for
+        those that are `unsettled`."""
         names: set[MessageId] = {message_id for message_id in unfinished if isinstance(message_id, _NAMES)}
-        while self._names and (oldest := next(iter(self._names))) not in names:
-            del self._names[oldest]
+        if self._is_fresh:
+            self._is_fresh, self._unsettled = False, set()
+        self._unsettled.update(message_id for message_id in unsettled if isinstance(message_id, _NAMES))
+        for name in [*takewhile(lambda name: name not in names, self._names)]:
+            if name not in self._unsettled:
+                del self._names[name]
         return names
 
 
@@ -211,9 +238,14 @@ class Marks:
             self._lanes[at] = Lane(self._loaded.get(at))
         return self._lanes[at]
 
-    def reached(self, unfinished: Mapping[tuple[str, str], Collection[MessageId]]) -> dict[tuple[str, str], Reached]:
-        """Return the marks that have changed since `note_stored`."""
-        found = {at: lane.reached(unfinished.get(at, ())) for at, lane in self._lanes.items()}
+    def reached(
+        self,
+        unfinished: Mapping[tuple[str, str], Collection[MessageId]],
+        unsettled: Mapping[tuple[str, str], Collection[MessageId]] = MappingProxyType({}),
+    ) -> dict[tuple[str, str], Reached]:
+        """Return the marks that have changed since `note_stored`. Both parameters: as for `Lane`, by partition and
+        epoch."""
+        found = {at: lane.reached(unfinished.get(at, ()), unsettled.get(at, ())) for at, lane in self._lanes.items()}
         return {at: mark for at, mark in found.items() if mark is not None and mark != self._stored.get(at)}
 
     def note_stored(

@@ -50,22 +50,9 @@ def attempt_of(root: int) -> int:
     return root & ATTEMPTS - 1
 
 
-def superseded(incarnation: int, current: int) -> bool:
-    """Return True if `incarnation` came before `current`; both are modulo 4,096 and less than 2,048 apart."""
-    return 0 < (current - incarnation) % INCARNATIONS < INCARNATIONS // 2
-
-
 def message_of(root: int) -> int:
     """Return the root without its attempt: the name of a message at its home."""
     return root >> NUMBER_SHIFT
-
-
-def precedes(message: int, floor: int) -> bool:
-    """Return True if a message (a root without its attempt) came before `floor`, another one of the same home."""
-    mine, theirs = message >> 32, floor >> 32
-    if mine == theirs:
-        return message < floor
-    return superseded(mine % INCARNATIONS, theirs % INCARNATIONS)
 
 
 class RootSource:
@@ -78,6 +65,7 @@ class RootSource:
     def __init__(self, worker: int, incarnation: int, renew: Callable[[], int], first: int = 1) -> None:
         self.worker = worker
         self.owner = owner(worker, incarnation)
+        self.owners: tuple[int, ...] = (self.owner,)  # all of this life, the first one first
         self._renew = renew
         self._number = first - 1  # number 0 stays unused: a root is never 0
 
@@ -93,6 +81,7 @@ class RootSource:
         """Return the first of `count` new roots, each ROOT_STEP above the one before."""
         if self._number + count >= NUMBERS:
             self.owner = owner(self.worker, self._renew())
+            self.owners = (*self.owners, self.owner)
             self._number = 0
         first = self._number + 1
         self._number += count

@@ -95,7 +95,9 @@ class Probe(Bolt):
             Path(self.times).write_text(json.dumps(self.seen))
 
 
-def alerts_topology(pipe: int | str, times: str = "", durability: Literal["disk", "process"] = "disk") -> Topology:
+def alerts_topology(
+    pipe: int | str, times: str = "", durability: Literal["disk", "process", "checkpoint"] = "disk"
+) -> Topology:
     """Declare the topology as examples/ssh_alerts.py does, except both ends. On two workers `alerts.1` is on the
     second."""
     topology = Topology("ssh-alerts", Config(durability=durability))
@@ -182,7 +184,7 @@ async def _run(fd: int, feeder: Feeder, count: int, seconds: float) -> tuple[flo
 
 
 def alert_latency_of_workers(
-    rate: int, seconds: float, durability: Literal["disk", "process"] | None = None
+    rate: int, seconds: float, durability: Literal["disk", "process", "checkpoint"] | None = None
 ) -> dict[str, float]:
     """Measure as `alert_latency` does, on two worker processes; `cores` are those of the supervisor and the workers.
 

@@ -30,7 +30,9 @@ SYNCS: Final = 150  # fsyncs before a run, and as many after it
 PAGE_BYTES: Final = 4_096
 LOOK_S: Final = 0.02  # seconds between two checks whether it has begun
 
-Kept = Literal["none", "process", "disk"]  # none: in memory, without a state directory; else Config.durability
+Kept = Literal[
+    "none", "checkpoint", "process", "disk"
+]  # none: in memory, without a state directory; else Config.durability
 
 
 class User(Record):
@@ -125,8 +127,8 @@ def counts_topology(kept: Kept, source: Users | Steady, behind: Null | Arrived) 
 
 
 def counted_a_second(kept: Kept, seconds: float) -> dict[str, float]:
-    """Return `value`: acked inputs per second after a warm-up; `batch`: inputs per commit; `commits` per second;
-    `cores` that the process took, its store's thread included."""
+    """Return `value`: acked inputs per second after a warm-up; `cores` that the process took, its store's threads
+    included."""
     with _state_dir(kept) as state_dir:
         settle_heap()  # as `kedge run` does
         topology = counts_topology(kept, Users(), Null())
@@ -139,25 +141,20 @@ async def _counted_a_second(topology: Topology, state_dir: Path | None, seconds:
     while not finished.done() and not _acked(run):  # noqa: ASYNC110 – polls a counter
         await asyncio.sleep(LOOK_S)
     await asyncio.sleep(WARM_UP_S)
-    acked, commits, started_at, cpu = _acked(run), _commits(run), time.perf_counter(), time.process_time()
+    acked, started_at, cpu = _acked(run), time.perf_counter(), time.process_time()
     await asyncio.sleep(seconds)
     took, cpu = time.perf_counter() - started_at, time.process_time() - cpu
-    acked, commits = _acked(run) - acked, _commits(run) - commits
+    acked = _acked(run) - acked
     run.abort()
     await finished
     if not acked:
         raise RuntimeError(f"nothing was acked in {seconds:g} s")
-    figures = {"value": acked / took, "cores": cpu / took}
-    return {**figures, "batch": acked / commits, "commits": commits / took} if commits else figures
+    return {"value": acked / took, "cores": cpu / took}
 
 
 def _acked(run: EmbeddedRun) -> int:
     snapshot = run.snapshot()
     return snapshot.total("acked") if snapshot is not None else 0
-
-
-def _commits(run: EmbeddedRun) -> int:
-    return sum(worker.group_commit.commits for worker in run.workers)
 
 
 # -- latency

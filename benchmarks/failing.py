@@ -63,8 +63,7 @@ async def blocked_ms(workers: int) -> dict[str, float]:
 
 async def _blocked_ms(worker: Worker, dead: int) -> dict[str, float]:
     started_at = time.perf_counter()
-    worker.peers.gone(dead)
-    failed = worker.fail_for("was killed", lambda left: None)
+    failed = worker.begin_generation(2, "was killed", lambda left: None, gone=dead)
     fail = time.perf_counter() - started_at
     if failed != TREES:
         raise RuntimeError(f"{failed} trees were open, not {TREES}")

@@ -41,7 +41,8 @@ RATE: Final = 1_000  # lines per second, by their own times
 # seconds of each mode in each round of a comparison: there are nine modes, and some take as long to start
 SECONDS: Final = 10
 PRIVATE: Final = re.compile(r"(?<![\w./])/(?:home|opt|private|root|srv|tmp|usr|var|work|Users)/[^\s\"',:]*")
-NEEDS_A_SERVER: Final = "postgres-sink"  # of `benchmarks.state`: without a server, all of its figures would be lost
+OF_A_SERVER: Final = "postgres-"  # of `benchmarks.state`: without a server, all of its figures would be lost
+SERVER: Final = "KEDGE_TEST_POSTGRES"  # the variable that names a server
 IN_PROCESS: Final = ("--modes", "record,embedded", "--config", "durability=process")
 MINUTES: Final = 60.0  # for one benchmark, unless it has another limit
 STOP_S: Final = 20.0  # seconds for a benchmark to end after Ctrl-C
@@ -49,6 +50,11 @@ STOP_S: Final = 20.0  # seconds for a benchmark to end after Ctrl-C
 
 def _own(name: str, *options: str) -> list[str]:
     return [sys.executable, "-m", f"benchmarks.{name}", "--json", *options]
+
+
+def _of_state() -> list[str]:
+    """Return the names that can be measured here: those of a server if one is named."""
+    return [figure.name for figure in STATE.names if SERVER in os.environ or not figure.name.startswith(OF_A_SERVER)]
 
 
 def _compare(*options: str) -> list[str]:
@@ -60,7 +66,7 @@ FIGURES: Final[dict[str, list[str]]] = {  # name of the file → the command tha
     "peers": _own("peers"),
     "latency": _own("latency"),
     "throughput": _own("throughput"),
-    "state": _own("state", *(name.name for name in STATE.names if name.name != NEEDS_A_SERVER)),
+    "state": _own("state", *_of_state()),
     "compare-1k": _compare("--rate", "1000"),
     "compare-10k": _compare("--rate", "10000"),
     "compare-1k-process": _compare("--rate", "1000", *IN_PROCESS),

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.embedded import WARM_UP_S
-from benchmarks.schedule import Log, lane_of, scheduled
+from benchmarks.schedule import Durability, Log, lane_of, scheduled
 from benchmarks.workers import Running
 
 VICTIM: Final = 1  # number of the worker, and of the bolt's task in it
+RATE: Final = 5_000.0  # records per second of `recovered_s`
 LEAD_S: Final = 0.2  # seconds from the start command to the first record
 AFTER_S: Final = 3.0  # seconds after the kill that are drawn
 BEFORE_S: Final = 1.0  # seconds before the kill that are drawn, at most
@@ -40,8 +41,15 @@ async def saturation(spouts: int, seconds: float) -> float:
             return await running.acked_a_second(seconds)
 
 
-def kill(spouts: int, rate: float, seconds: float) -> dict[str, Any]:
-    """Kill once after `seconds` at this rate.
+def recovered_s(durability: Durability, seconds: float) -> dict[str, float]:
+    """Return `value`: seconds from the kill of the worker without a spout, at RATE, to the first replayed ack; `all`:
+    until all that was due before is acked. State is kept so."""
+    found = kill(1, RATE, seconds, durability)
+    return {"value": found["first_ack"] / 1000, "all": found["all"] / 1000, "failed": found["failed"]}
+
+
+def kill(spouts: int, rate: float, seconds: float, durability: Durability | None = None) -> dict[str, Any]:
+    """Kill once after `seconds` at this rate; with a `durability` the bolt has state that is kept so, else nothing is.
 
     Return `first_ack` and `all` in milliseconds, the records `in_flight` that needed the dead worker, `failed` trees,
     and `latency` around the kill: [ms from the kill, median ms, highest ms] of records due then.
@@ -50,16 +58,20 @@ def kill(spouts: int, rate: float, seconds: float) -> dict[str, Any]:
     """
     for _ in range(TRIES):
         with tempfile.TemporaryDirectory() as folder:
-            found = asyncio.run(_killed(Path(folder) / "log", spouts, rate, seconds))
+            found = asyncio.run(_killed(Path(folder), spouts, rate, seconds, durability))
         if found is not None:
             return found
     raise RuntimeError(f"{TRIES} kills met nothing in flight that needed the worker")
 
 
-async def _killed(path: Path, spouts: int, rate: float, seconds: float) -> dict[str, Any] | None:
+async def _killed(
+    folder: Path, spouts: int, rate: float, seconds: float, durability: Durability | None
+) -> dict[str, Any] | None:
+    path, state_dir = folder / "log", str(folder / "state") if durability else None
     capacity = math.ceil(rate * (WARM_UP_S + seconds + RECOVERY_S) / spouts)
     log = Log.make(path, spouts, capacity)
-    async with Running(scheduled, path=str(path), spouts=spouts, capacity=capacity, rate=rate) as running:
+    arguments: dict[str, Any] = {"path": str(path), "spouts": spouts, "capacity": capacity, "rate": rate}
+    async with Running(scheduled, state_dir=state_dir, durability=durability, **arguments) as running:
         await running.until(lambda: all(log.polled[task] for task in range(spouts)), "all spouts were polled")
         start = log.start[0] = time.perf_counter() + LEAD_S
         await asyncio.sleep(LEAD_S + WARM_UP_S + seconds)

@@ -13,7 +13,21 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from benchmarks import alerts, baseline, counts, embedded, failing, kills, payments, pending, restart, stores, workers
+from benchmarks import (
+    alerts,
+    baseline,
+    counts,
+    embedded,
+    failing,
+    filed,
+    holding,
+    kills,
+    payments,
+    pending,
+    restart,
+    stores,
+    workers,
+)
 from bolts import JsonLinesSink, SqliteSink
 
 
@@ -40,6 +54,10 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "alert-embedded-10k": lambda seconds: alerts.alert_latency(10_000, seconds),
     "alert-2w-1k": lambda seconds: alerts.alert_latency_of_workers(1_000, seconds),
     "alert-2w-10k": lambda seconds: alerts.alert_latency_of_workers(10_000, seconds),
+    "alert-2w-none-1k": lambda seconds: alerts.alert_latency_of_workers(1_000, seconds),
+    "alert-2w-none-10k": lambda seconds: alerts.alert_latency_of_workers(10_000, seconds),
+    "alert-2w-checkpoint-1k": lambda seconds: alerts.alert_latency_of_workers(1_000, seconds, "checkpoint"),
+    "alert-2w-checkpoint-10k": lambda seconds: alerts.alert_latency_of_workers(10_000, seconds, "checkpoint"),
     "alert-2w-process-1k": lambda seconds: alerts.alert_latency_of_workers(1_000, seconds, "process"),
     "alert-2w-process-10k": lambda seconds: alerts.alert_latency_of_workers(10_000, seconds, "process"),
     "alert-2w-disk-1k": lambda seconds: alerts.alert_latency_of_workers(1_000, seconds, "disk"),
@@ -52,12 +70,22 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "postgres-run": lambda seconds: stores.into_postgres(stores.run_a_second, seconds),
     "sqlite-run": lambda seconds: stores.into_file(SqliteSink, stores.run_a_second, seconds),
     "jsonlines-run": lambda seconds: stores.into_file(JsonLinesSink, stores.run_a_second, seconds),
-    "store-commit": stores.commits_a_second,
     "state-none": lambda seconds: counts.counted_a_second("none", seconds),
+    "state-checkpoint": lambda seconds: counts.counted_a_second("checkpoint", seconds),
     "state-process": lambda seconds: counts.counted_a_second("process", seconds),
     "state-disk": lambda seconds: counts.counted_a_second("disk", seconds),
     "state-disk-latency": lambda seconds: counts.count_latency("disk", seconds),
-    "state-restart": lambda _: restart.restarted(),
+    "wordcount-file-none": lambda seconds: filed.lines_a_second("word_count", "none", seconds),
+    "wordcount-file-checkpoint": lambda seconds: filed.lines_a_second("word_count", "checkpoint", seconds),
+    "wordcount-file-process": lambda seconds: filed.lines_a_second("word_count", "process", seconds),
+    "wordcount-file-disk": lambda seconds: filed.lines_a_second("word_count", "disk", seconds),
+    "alerts-file-none": lambda seconds: filed.lines_a_second("ssh_alerts", "none", seconds),
+    "alerts-file-checkpoint": lambda seconds: filed.lines_a_second("ssh_alerts", "checkpoint", seconds),
+    "alerts-file-process": lambda seconds: filed.lines_a_second("ssh_alerts", "process", seconds),
+    "alerts-file-disk": lambda seconds: filed.lines_a_second("ssh_alerts", "disk", seconds),
+    "checkpoint-hold": holding.held_ms,
+    "state-restart": restart.restarted_within,
+    "recovery": lambda seconds: kills.recovered_s("checkpoint", seconds),
     "fraud-most": payments.at_most,
     "fraud-most-2w": lambda seconds: payments.at_most(seconds, 2),
     "fraud-alert-1k": lambda seconds: payments.latency(1_000, seconds),

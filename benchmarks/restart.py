@@ -19,11 +19,10 @@ from typing import Final
 
 from benchmarks.rounds import ROOT
 from topology import Bolt, Message, Record, Spout, State, Topology
-from topology.groupings import key_bytes, slot_of
+from topology.groupings import key_bytes
 from topology.records import encoded
+from topology.runtime.state.key_values import KeyValues
 from topology.storage.directory.state_dir import StateDir
-from topology.storage.encoding import state as states
-from topology.storage.encoding.state import StateKeys
 from topology.storage.sqlite.store import SqliteStore
 from topology.storage.values import Changes
 
@@ -32,6 +31,8 @@ AT_ONCE: Final = 100_000  # keys per commit
 INPUTS: Final = 100  # number of inputs after which the run ends
 HELD: Final = 41  # the count of each key; an int of one byte, as most are
 TIMEOUT_S: Final = 60.0
+SHORTEST_S: Final = 1.0  # with less time for it, a store of FEW keys is measured
+FEW: Final = 20_000
 
 
 class User(Record):
@@ -89,11 +90,16 @@ def topology(path: str, first: int = 0, keys: int = 0) -> Topology:
     return made
 
 
+def restarted_within(seconds: float) -> dict[str, float]:
+    """Measure with all keys; with less than SHORTEST_S, with a few."""
+    return restarted(KEYS if seconds >= SHORTEST_S else FEW)
+
+
 def restarted(keys: int = KEYS) -> dict[str, float]:
     """Return `value`: seconds from the start of the process to the arrival of the first count.
 
     `empty`: the same with almost no state; `memory` and `memory_empty` in MB; `bytes` of memory per key; `file`: MB of
-    the store.
+    the store; `keys`.
 
     Raises RuntimeError if the run fails, or the first count does not continue the kept ones; ModuleNotFoundError if
     there is no psutil, which the run needs.
@@ -108,7 +114,7 @@ def restarted(keys: int = KEYS) -> dict[str, float]:
     if count != HELD + 1:
         raise RuntimeError(f"the first count is {count}, and {HELD} was kept")
     figures = {"value": took_s, "empty": empty_s, "memory": memory / 1e6, "memory_empty": empty / 1e6}
-    return {**figures, "bytes": (memory - empty) / keys, "file": file / 1e6}
+    return {**figures, "bytes": (memory - empty) / keys, "file": file / 1e6, "keys": keys}
 
 
 def written(state_dir: Path, keys: int) -> int:
@@ -116,17 +122,16 @@ def written(state_dir: Path, keys: int) -> int:
     with closing(StateDir(state_dir, "restart")) as directory:
         directory.check_files()
         (name,) = directory.known_files
-        store = SqliteStore(directory.files, state_dir / name, lives=False, checked=True)
+        store = SqliteStore(directory.files, state_dir / name, checked=True)
         with closing(store):
-            content = states.packed(encoded(HELD), {})
             for first in range(0, keys, AT_ONCE):
-                group = StateKeys("count")
+                group = KeyValues("count", encoded)
                 for number in range(first, min(keys, first + AT_ONCE)):
-                    key = key_bytes(_name(number))
-                    group.put(slot_of(key), key, content)
-                change = group.gather()
+                    group.put(key_bytes(_name(number)), HELD)
+                group.gather()
+                change = group.pack()
                 assert change is not None, "each of them is new"
-                store.commit(Changes(states=[change]))
+                store.replace(Changes(states=[change]))
             directory.record({name: store.commits})
     return sum(path.stat().st_size for path in state_dir.glob(f"{name}*"))  # its log too
 

@@ -48,7 +48,10 @@ class Name:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A command: its names in order, the default seconds of a round, and the table's heading and rows."""
+    """A command: its names in order, the default seconds of a round, and the table's heading and rows.
+
+    `has_bars`: the last column is a bar, which the JSON object has too; then the table goes to stderr beside it.
+    """
 
     name: str
     about: str
@@ -57,6 +60,7 @@ class Benchmark:
     rounds: int
     heading: Row
     row: Callable[[Name, Figures, dict[str, Figures]], Row]
+    has_bars: bool = False
 
     def main(self) -> int:
         """Run the command; the exit status is 1 if a measurement failed, and 130 after Ctrl-C."""
@@ -71,25 +75,28 @@ class Benchmark:
             return INTERRUPTED
         if options.json:
             print(json.dumps(self._object(options.names, results)))
-        else:
+        if self.has_bars or not options.json:
+            out = sys.stderr if options.json else sys.stdout
             rows = [self.row(name, results[name.name], results) for name in options.names]
-            print(f"{self.name}: median of {options.rounds} × {options.seconds:g} s; {machine_line()}\n")
-            print(table([self.heading, *rows]))
+            print(f"{self.name}: median of {options.rounds} × {options.seconds:g} s; {machine_line()}\n", file=out)
+            print(table([self.heading, *rows]), file=out)
         return 0
 
     def _options(self) -> argparse.Namespace:
         known = {name.name: name for name in self.names}
         parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{self.name}", description=self.about)
         parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)} (default: all)")
+        parser.add_argument("--only", action="append", default=[], metavar="NAME", help="the same as NAME; repeatable")
         parser.add_argument("--json", action="store_true", help="one JSON object on stdout in place of the table")
         parser.add_argument("--seconds", type=float, default=self.seconds, help="of each measurement (%(default)g)")
         parser.add_argument("--rounds", type=int, default=self.rounds, help="interleaved rounds (%(default)d)")
         options = parser.parse_args()
-        if unknown := [name for name in options.names if name not in known]:
+        chosen = [*options.names, *options.only]
+        if unknown := [name for name in chosen if name not in known]:
             parser.error(f"there is no {unknown[0]!r}; the names are {', '.join(known)}")
         if options.rounds < 1 or not 0 < options.seconds < float("inf"):
             parser.error("there has to be at least one round, of more than 0 seconds")
-        options.names = [known[name] for name in dict.fromkeys(options.names or known)]
+        options.names = [known[name] for name in dict.fromkeys(chosen or known)]
         return options
 
     def _object(self, names: Sequence[Name], results: dict[str, Figures]) -> dict[str, Any]:
@@ -98,10 +105,20 @@ class Benchmark:
             "machine": machine(),
             "versions": versions(),
             "results": [
-                {"name": name.name, "value": results[name.name]["value"], "unit": name.unit, **results[name.name]}
+                {
+                    "name": name.name,
+                    "value": results[name.name]["value"],
+                    "unit": name.unit,
+                    **results[name.name],
+                    **self._bar(name, results),
+                }
                 for name in names
             ],
         }
+
+    def _bar(self, name: Name, results: dict[str, Figures]) -> dict[str, str]:
+        bar = self.row(name, results[name.name], results)[-1] if self.has_bars else ""
+        return {"bar": bar} if bar else {}
 
 
 class MeasurementError(Exception):

@@ -14,9 +14,9 @@ from array import array
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
-from topology import Bolt, Config, Message, Record, Spout, Task, Topology
+from topology import Bolt, Config, Message, Record, Spout, State, Task, Topology
 from topology.groupings import key_bytes, slot_of, task_of_slot
 
 TASKS: Final = 2  # of the bolt: one in each worker
@@ -26,6 +26,8 @@ LANES: Final = tuple(  # the key whose records go to the bolt's first task, and 
     next(key for key in map(str, range(1_000)) if task_of_slot(slot_of(key_bytes(key)), TASKS) == task)
     for task in range(TASKS)
 )
+
+Durability = Literal["disk", "process", "checkpoint"]
 
 
 def lane_of(number: int, spouts: int) -> int:
@@ -141,9 +143,19 @@ class Marks(Bolt):
         self.marks[record.n] = self.life
 
 
-def scheduled(path: str, spouts: int, capacity: int, rate: float) -> Topology:
-    """Declare for two workers: a bolt task in each, a spout in the first or in each, half of the records crossing."""
-    topology = Topology("schedule", Config(max_pending=2_000))
+class KeptMarks(Marks):
+    """The same, and has a count of each lane as its state."""
+
+    def process(self, record: Numbered, state: State[int]) -> None:  # type: ignore[override]
+        state.set(state.get(0) + 1)
+        super().process(record)
+
+
+def scheduled(path: str, spouts: int, capacity: int, rate: float, durability: Durability | None = None) -> Topology:
+    """Declare for two workers: a bolt task in each, a spout in the first or in each, half of the records crossing. With
+    a `durability` the bolt has state."""
+    topology = Topology("schedule", Config(max_pending=2_000, durability=durability or "disk"))
     records = topology.spout("records", Scheduled(path, spouts, capacity, rate), tasks=spouts)
-    topology.bolt("marks", Marks(path, spouts, capacity), records.fields("lane"), tasks=TASKS)
+    marks = KeptMarks if durability else Marks
+    topology.bolt("marks", marks(path, spouts, capacity), records.fields("lane"), tasks=TASKS)
     return topology

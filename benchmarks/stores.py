@@ -1,4 +1,4 @@
-"""Rows that sinks store, and commits of a worker's own store, at full speed.
+"""Rows that sinks store, at full speed.
 
 Each row is acked once it is durable. `…-sink` is the sink itself: it is given tuples as a run gives them, up to 128 at
 a time, with no topology before it. `…-run` is a topology in one process, of a source and the sink. The records are made
@@ -22,16 +22,11 @@ from bolts.sinks.batching import BatchingSink
 from bolts.sinks.contract import SinkStore, Written
 from topology import Message, Spout, Topology
 from topology.components import Source, Task, Tuple
-from topology.filesystem.files import DiskFiles
 from topology.records import Record
-from topology.storage.sqlite.schema import create_store
-from topology.storage.sqlite.store import SqliteStore
-from topology.storage.values import Changes, Mark, Span
 
 DSN: Final = os.environ.get("KEDGE_TEST_POSTGRES") or "postgresql://postgres@127.0.0.1:5432/test"
 SLICE: Final = 128  # tuples that a run gives to a sink at once, at most
 WARM_UP_S: Final = 0.5
-PARTITIONS: Final = 8  # partitions whose marks one commit of a store has
 _SOURCE: Final = Source("detect", "Alert")
 
 
@@ -175,23 +170,3 @@ def into_postgres(measured: Measured, seconds: float) -> dict[str, float]:
 def into_file(kind: Callable[..., BatchingSink], measured: Measured, seconds: float) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         return asyncio.run(measured(lambda: kind(Path(folder) / "rows"), seconds))
-
-
-def commits_a_second(seconds: float) -> dict[str, float]:
-    """Return the rate of commits of a worker's store, in sequence, each with the marks of a few partitions."""
-    with tempfile.TemporaryDirectory() as folder:
-        path, files = Path(folder) / "worker-0.db", DiskFiles()
-        create_store(files, path, id=bytes(16), number=0)
-        store = SqliteStore(files, path)
-        commits, started_at = 0, time.perf_counter()
-        while time.perf_counter() - started_at < seconds:
-            commits += 1
-            done = (Span(commits * 100 + 50, commits * 100 + 90),)
-            marks = [
-                Mark("lines", 0, f"part-{row}", "e1", commits * 100 + row, done, commits * 100 + 99)
-                for row in range(PARTITIONS)
-            ]
-            store.commit(Changes(marks=marks))
-        took = time.perf_counter() - started_at
-        store.close()
-        return {"value": commits / took}

@@ -42,11 +42,12 @@ def counted(window: Window, at: int, count: int, limit: int, span: int) -> tuple
     events = window.events
     was_on = window.is_on
     newest = events[-1][0] if events else at
-    if at < newest - span:
+    if at > newest:  # the usual case
+        events = (*events[bisect_left(events, (at - span,)) :], (at, count))
+    elif at < newest - span:
         events, was_on = ((at, count),), False
     else:
-        oldest = max(newest, at) - span
-        from_here = bisect_left(events, (oldest,))
+        from_here = bisect_left(events, (newest - span,))
         place = bisect_left(events, (at,), from_here)
         if place < len(events) and events[place][0] == at:
             after, count = events[place + 1 :], count + events[place][1]

@@ -121,6 +121,7 @@ class CountWithin(Bolt, ABC, Generic[A, B]):
         self._span = round(within_s * 1_000_000)
         self._lateness = round(lateness_s * 1_000_000)
         self._keep = timedelta(seconds=max(FORGET_MIN_S, FORGET_SPANS * (within_s + lateness_s)))
+        self.order_matters = "never" if lateness_s else "inputs"
         self._late = 0  # records that came later than `lateness_s` allows
         self._far = 0  # of these, records that are also older than the span of the newest decided record
 

@@ -6,7 +6,7 @@ package often. `engine` and `compare` use those parts of the runtime that run on
 how a run keeps, links or replaces workers.
 
 Only compare imports: topology.cli
-Imports nothing of: topology.runtime.links, topology.runtime.commits, topology.runtime.process,
+Imports nothing of: topology.runtime.links, topology.runtime.checkpoints, topology.runtime.process,
   topology.runtime.supervisor, topology.storage.sqlite, topology.storage.directory
 """
 

@@ -16,12 +16,12 @@ ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs/internals/rules.md"
 PACKAGES: Final = ("acker", "topology", "spouts", "bolts", "bridge", "examples")
 
-RULE: Final = re.compile(r"(?<![\w#&\"'./-])([A-FS]\d{1,2})(?![\w-])")  # as prose cites it; K523 is a code, and no rule
-IN_A_NAME: Final = re.compile(r"(?<=_)([a-fsA-FS]\d{1,2})(?=_|\Z)")
+RULE: Final = re.compile(r"(?<![\w#&\"'./-])([A-FS]\d{1,2}|P1[0-6]|P[1-9])(?![\w-])")  # K523 is a code, and no rule
+IN_A_NAME: Final = re.compile(r"(?<=_)([a-fsA-FS]\d{1,2}|[pP]1[0-6]|[pP][1-9])(?=_|\Z)")  # p99 is a percentile
 TEST: Final = re.compile(r"def (test_\w+)\(")
 NODE: Final = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 MODULE: Final = re.compile(r"`((?:acker|topology|spouts|bolts|bridge)/[\w/]+\.py)`")
-ENTRY: Final = re.compile(r"^- \*\*([A-FS]\d{1,2})\*\* .*?(?=\n\n|\n- |\Z)", re.MULTILINE | re.DOTALL)
+ENTRY: Final = re.compile(r"^- \*\*([A-FPS]\d{1,2})\*\* .*?(?=\n\n|\n- |\Z)", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, Literal, Never, Protocol, TypeAlias, 
 import msgspec
 from typing_extensions import TypeVar
 
-from acker.floors import Floors
+from acker.frontier import Decided
 from acker.identity import MessageId
 from topology.records import Record
 
@@ -203,7 +203,8 @@ def no_folder() -> Path:
 class Task:
     """The argument of `open`: the identity of this task, and everything that the task may use from its surroundings.
 
-    `floors` know which messages are done: a bolt that `remembers` its inputs asks them which inputs it may forget.
+    `frontier` knows which messages are done at the last decided checkpoint: a bolt that `remembers` its inputs asks it
+    which inputs it may forget.
     """
 
     topology: str
@@ -214,7 +215,7 @@ class Task:
     random: Random  # seeded for this task
     notes: Notes
     known_as: str = ""  # the name to file notes under: `renamed_from` if the component was renamed
-    floors: Floors = field(default_factory=lambda: Floors(()))
+    frontier: Decided = field(default_factory=Decided)
     folder_of: MakesFolder = field(default_factory=lambda: no_folder)  # makes `folder` on first use
 
     @property
@@ -287,10 +288,12 @@ class Bolt(Component):
     holds_max  With 'replay': the inputs that a task may hold unacked; at this many the sources wait. The sum over all
                tasks must be less than max_pending.
     remembers  True: a bolt with `execute` itself knows which inputs it has had, in files or elsewhere. It remembers an
-               input until `task.floors.are_over(messages, origin)` says that none of its messages can come again. The
-               messages are those of `tup.roots`, by `acker.roots.message_of`. The runtime then withholds stale inputs,
-               so that the bolt does not take a forgotten input for a new one (D5). `shuffle` routes to such a bolt by
-               identity, so that a replay reaches the same task as before.
+               input until `task.frontier.may_forget(messages, origin, taken_at)` says that none of its messages can
+               come again. The messages are those of `tup.roots`, by `acker.roots.message_of`, and `(0,)` if it has
+               none; `taken_at` is `task.frontier.gathered` when the input came. An input that comes again counts under
+               its new messages. Those of an earlier life of this task have none, which is `()`. The runtime withholds
+               stale inputs, so that the bolt does not take a forgotten input for a new one (D5). `shuffle` routes to
+               such a bolt by identity, so that a replay reaches the same task as before.
     fires_at_end  True: when all inputs of a bounded run have ended, the remaining timers fire in their order. False:
                   they stay, and the next run has them. Timers whose `on_timer` raises too often (max_replays; five
                   times unless set) stay as well.
@@ -303,6 +306,9 @@ class Bolt(Component):
               more than 1. Outputs and exceptions are handled as usual. An input over `process_timeout_s` fails, but its
               thread is free only when `process` has returned, which nothing can force. At the end of a run such a
               thread is left behind. Only for `process(record)` without state, and not async.
+    order_matters  The orders that the bolt's outputs for a key depend on: 'always', on that of its inputs and timers;
+                   'inputs', on that of its inputs; 'never', on none, as a count or a maximum that is emitted once. Only
+                   `kedge check --guarantees` reads it.
     away  Set by the bolt while something that it depends on is away: the reason, for people. While `away` is not empty,
           inputs that the bolt has, or that wait for it, have no deadline and no time limit (F43). Reports of stalls
           show the reason. The bolt must check again by itself, and set `away` to "" when it can continue.
@@ -316,6 +322,7 @@ class Bolt(Component):
     fires_at_end: ClassVar[bool] = False
     may_be_split: ClassVar[bool] = False
     blocking: ClassVar[bool] = False
+    order_matters: Literal["always", "inputs", "never"] = "always"
     away: str = ""
     broken: BaseException | None = None
 
@@ -385,6 +392,14 @@ class Spout(Component):
 
     def fail(self, id: MessageId) -> None:
         """Called when the message with this id is dead: it will not be replayed again."""
+
+    def settled(self, ids: Sequence[MessageId]) -> None:
+        """Called when a decided checkpoint has these messages, in the order of their ends: each is done, or its dead
+        letter is kept. Nothing of them is asked for again, so a broker may forget them.
+
+        The runtime remembers a message from its end until then, a few tenths of a second, if the spout defines this. It
+        then closes the spout after the last checkpoint of the run, so that a connection to a broker is still open.
+        """
 
 
 ONE_PARTITION: Mapping[str, str] = {"": ""}

@@ -5,10 +5,13 @@ Knows nothing of graphs or of the runtime, which reads it.
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from topology.codes.settings import INVALID_SETTING
 from topology.errors import ConfigurationError
+
+CHECKPOINT_MIN_S: Final = 0.01  # a checkpoint costs some milliseconds, even if little has changed
+CHECKPOINT_MAX_S: Final = 3_600.0  # until then all inputs are remembered, and a restart does them again
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +38,19 @@ class Config:
     max_dead           Dead letters that are kept. At this many the sources wait until some are replayed or dropped.
     max_lag            Messages that a spout task may be ahead of its oldest unfinished message; the task waits there.
                        For ids that are str or bytes, the limit is at most 20,000, or twice max_pending if that is more,
-                       because every commit writes each finished id above the oldest unfinished one.
-    durability         Durability of state. 'disk' (default) syncs state to disk before the output of an input is sent.
-                       'process' does not wait for the disk: a power failure can lose the most recent changes, a process
-                       crash cannot.
+                       because every checkpoint has each finished id above the oldest unfinished one.
+    durability         The event that outputs of bolts with state wait for. 'disk' (default): a record of the input is
+                       synced to the disk, in a log. 'process': the record is written; it survives the process, but not
+                       a loss of power. 'checkpoint': none. After the death of a worker all workers go back to the last
+                       checkpoint, and sources emit again what is not in it. docs/explanation/durability.md compares
+                       the three.
+    checkpoint_s       Seconds between two checkpoints of the run, from 0.01 to 3,600. A checkpoint has the state, known
+                       inputs and positions of one moment. Some events take one sooner: a dead letter, the end of the
+                       run.
+    keep_checkpoints   Decided checkpoints that are kept. 1: the last one. With more, the run keeps one per minute,
+    under
+                       a name such as auto-DATE-TIME, and deletes the oldest (docs/how-to/time-travel.md). Each is a
+                       copy of all state.
     max_remembered_bytes  Bytes of memory that a task with state may use to remember inputs and their outputs until
                           their messages are done. At this many the sources wait.
     start_timeout_s    Seconds that a task may wait at the start for something that is missing, such as a server or a
@@ -61,7 +73,9 @@ class Config:
     on_dead: Literal["continue", "stop"] = "continue"
     max_dead: int = 10_000
     max_lag: int = 1_000_000
-    durability: Literal["disk", "process"] = "disk"
+    durability: Literal["disk", "process", "checkpoint"] = "disk"
+    checkpoint_s: float = 0.2
+    keep_checkpoints: int = 1
     max_remembered_bytes: int = 256 * 1024 * 1024
     start_timeout_s: float = 60.0
     drain_timeout_s: float = 25.0
@@ -73,7 +87,7 @@ class Config:
         choices = {
             "guarantee": ("at-least-once", "at-most-once"),
             "on_dead": ("continue", "stop"),
-            "durability": ("disk", "process"),
+            "durability": ("disk", "process", "checkpoint"),
         }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
@@ -86,6 +100,7 @@ class Config:
             "max_pending": 1,
             "max_dead": 1,
             "max_lag": 1,
+            "keep_checkpoints": 1,
             "max_remembered_bytes": 1,
             "max_replays": 0,
             "max_restarts": 0,
@@ -98,6 +113,13 @@ class Config:
                 if type(value) is not int or value < lowest[field.name]:
                     raise ConfigurationError(
                         f"{field.name} is a whole number of at least {lowest[field.name]}, not {value!r}",
+                        code=INVALID_SETTING,
+                    )
+            elif field.name == "checkpoint_s":
+                if value is None or not _is_time(value) or not CHECKPOINT_MIN_S <= value <= CHECKPOINT_MAX_S:
+                    raise ConfigurationError(
+                        f"checkpoint_s is a number of seconds from {CHECKPOINT_MIN_S:g} to {CHECKPOINT_MAX_S:,.0f}, "
+                        f"not {value!r}",
                         code=INVALID_SETTING,
                     )
             elif field.name.endswith("_s") and not _is_time(value):

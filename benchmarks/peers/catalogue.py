@@ -65,6 +65,11 @@ OF_KEDGE: Final = (
     "a line counts once, and each row is once in the file, whatever dies, the whole run or the machine's power too "
     '(`durability="disk"`, the default): every change of state is on the disk before anything comes of it'
 )
+OF_CHECKPOINTS: Final = (
+    'the same, by other means (`durability="checkpoint"`): rows leave at once, and who starts it again has all of it '
+    "go back to the last checkpoint, taken five times a second; a row that is made again has the name that it had, by "
+    "which the file's sink drops it, as long as each key gets its inputs in the order of before"
+)
 
 PEERS: Final[tuple[Peer, ...]] = (
     Peer(
@@ -115,6 +120,15 @@ PEERS: Final[tuple[Peer, ...]] = (
         EXACT,
         f"{OF_KEDGE}; a worker that dies is replaced while the run goes on",
         lambda call: _kedge(call, "--workers", "2"),
+    ),
+    Peer(
+        "kedge-checkpoint",
+        'Kedge, one process, "checkpoint"',
+        "with_kedge",
+        (),
+        EXACT,
+        OF_CHECKPOINTS,
+        lambda call: _kedge(call, "--set", "durability=checkpoint"),
     ),
 )
 

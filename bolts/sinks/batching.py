@@ -11,11 +11,10 @@ load.)
 import asyncio
 import logging
 from abc import abstractmethod
-from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import repeat
-from typing import Any, ClassVar, Final, Literal, Never, TypeAlias
+from itertools import compress, repeat
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Never
 
 from bolts.sinks.contract import LOOK_BYTES_MAX, LooksThrough, SinkStore, SinkStoreBroken, StoreAway
 from bolts.sinks.keys import WriteCounts
@@ -27,7 +26,28 @@ from topology.components import Bolt, Collector, Task, Tuple
 from topology.errors import ConfigurationError, NotYet, TupleStateError, WorkerError
 from topology.records import Record
 
-Held: TypeAlias = tuple[Tuple[Any], Collector[Never]]
+
+class HeldTuples(NamedTuple):
+    """Tuples, and the collector of each."""
+
+    tuples: list[Tuple[Any]]
+    outs: list[Collector[Never]]
+
+    def __bool__(self) -> bool:
+        return bool(self.tuples)
+
+    def part(self, begin: int, end: int) -> "HeldTuples":
+        return HeldTuples(self.tuples[begin:end], self.outs[begin:end])
+
+    def take(self, count: int) -> "HeldTuples":
+        """Remove and return the first tuples."""
+        taken = self.part(0, count)
+        del self.tuples[:count], self.outs[:count]
+        return taken
+
+    def each(self) -> Iterator[tuple[Tuple[Any], Collector[Never]]]:
+        return zip(self.tuples, self.outs, strict=True)
+
 
 # Tuples per batch, if the user does not say: half of a spout task's `max_pending`. One half waits while the other half
 # is written.
@@ -72,7 +92,7 @@ class BatchingSink(Bolt):
         self.batch = batch
         self.within_ms = within_ms
         self.stored = self.duplicates = self.divergent = self.refused = 0
-        self._waiting: deque[Held] = deque()
+        self._waiting = HeldTuples([], [])
         self._writer: asyncio.Task[None] | None = None
         self._store: SinkStore | None = None
         self._looked_at = -1  # value of `stored` when the file was last looked through
@@ -125,7 +145,12 @@ class BatchingSink(Bolt):
 
     def inputs_room(self) -> int:
         """Return how many tuples the sink can take now."""
-        return self.batch * BATCHES_HELD - len(self._waiting)
+        return self.batch * BATCHES_HELD - self.waiting
+
+    @property
+    def waiting(self) -> int:
+        """The number of tuples that wait for the next write."""
+        return len(self._waiting.tuples)
 
     def take_inputs(self, tuples: Sequence[Tuple[Any]], out: Collector[Never]) -> None:
         """Do as `execute` does for each of these tuples: at least one, and no more than there is room for.
@@ -133,14 +158,14 @@ class BatchingSink(Bolt):
         If it raises, it has taken none. A run calls it for many tuples at once, which takes a tenth of the time.
         """
         self._check()
-        waiting = self._waiting
-        before = len(waiting)
-        waiting.extend(zip(tuples, repeat(out)))
+        before = self.waiting
+        self._waiting.tuples.extend(tuples)
+        self._waiting.outs.extend(repeat(out, len(tuples)))
         if not before:
             self._first_at = self._loop.time()
             self._idle.clear()
             self._arrival.set()
-        if before < self.batch <= len(waiting):
+        if before < self.batch <= self.waiting:
             self._arrival.set()
 
     async def flush(self, out: Collector[Never]) -> None:
@@ -239,15 +264,14 @@ class BatchingSink(Bolt):
             await self._arrival.wait()
             self._arrival.clear()
             while self._waiting and not self._ending.is_set():
-                batch = [self._waiting.popleft() for _ in range(min(self.batch, len(self._waiting)))]
+                batch = self._waiting.take(self.batch)
                 self._room.set()
                 await self._commit(batch)
                 await self._gather()
             if not self._waiting:
                 self._idle.set()
                 self._news.set()
-        self._fail(list(self._waiting), "the sink was closed before this was stored")
-        self._waiting.clear()
+        self._fail(self._waiting.take(self.waiting), "the sink was closed before this was stored")
 
     async def _gather(self) -> None:
         """Let the tuples that came during a write become a batch. Return at once if there are none or their time is
@@ -257,18 +281,17 @@ class BatchingSink(Bolt):
             return
         try:
             async with asyncio.timeout_at(until):
-                while len(self._waiting) < self.batch and not self._hurry and not self._ending.is_set():
+                while self.waiting < self.batch and not self._hurry and not self._ending.is_set():
                     self._arrival.clear()
                     await self._arrival.wait()
         except TimeoutError:
             return
 
-    async def _commit(self, batch: list[Held]) -> None:
+    async def _commit(self, batch: HeldTuples) -> None:
         """Write one batch, then ack or fail each of its tuples."""
         assert self._store is not None
-        tuples = [tup for tup, _ in batch]
         try:
-            written = await self._patience.ask(self._store.write, tuples)
+            written = await self._patience.ask(self._store.write, batch.tuples)
         except StoreAway as error:  # the sink is closing: give the batch up
             self._fail(batch, str(error))
             return
@@ -276,45 +299,46 @@ class BatchingSink(Bolt):
             self.broken = self._broken_by(error)
             raise
         except Exception as error:  # a bug of ours: nothing is acked, and the sink stays in use
-            log.exception("%s: writing %d tuples failed", self._component, len(batch))
+            log.exception("%s: writing %d tuples failed", self._component, len(batch.tuples))
             self._fail(batch, f"{type(error).__name__}: {error}")
             return
         self._count(written.tally)
         await self._answer(batch, written.refused)
 
-    async def _answer(self, batch: list[Held], refused: Mapping[int, str]) -> None:
+    async def _answer(self, batch: HeldTuples, refused: Mapping[int, str]) -> None:
         """Fail the refused tuples of a batch and ack the others, a few at a time; other tasks of the loop run in
         between."""
         if refused:
             self.refused += len(refused)
             first = next(iter(refused.values()))
-            self._say(first, f"refused {len(refused)} of {len(batch)} tuples, the first because: {first}")
+            self._say(first, f"refused {len(refused)} of {len(batch.tuples)} tuples, the first because: {first}")
         else:
             self._trouble = ""
-        for begin in range(0, len(batch), ANSWERED_AT_ONCE):
+        for begin in range(0, len(batch.tuples), ANSWERED_AT_ONCE):
             if begin:
                 await asyncio.sleep(0)
-            part = batch[begin : begin + ANSWERED_AT_ONCE]
+            part = batch.part(begin, begin + ANSWERED_AT_ONCE)
             if refused:
-                for place, (tup, out) in enumerate(part, begin):
+                for place, (tup, out) in enumerate(part.each(), begin):
                     if place in refused:
                         self._finish(tup, partial(out.fail, tup, refused[place]))
-                part = [held for place, held in enumerate(part, begin) if place not in refused]
+                is_stored = [place not in refused for place in range(begin, begin + len(part.tuples))]
+                part = HeldTuples([*compress(part.tuples, is_stored)], [*compress(part.outs, is_stored)])
             self._ack(part)
 
-    def _ack(self, stored: list[Held]) -> None:
+    def _ack(self, stored: HeldTuples) -> None:
         """Ack the stored tuples; if they share one kind of collector that has `ack_all`, by one call.
 
         The runtime's own collectors of one task are alike, so one acks for all, in a third of the time. The class is
         asked, not the object: anything that wraps a collector, even for some of the tuples only, hears each ack.
         """
-        kinds = {type(out) for _, out in stored}
+        kinds = {*map(type, stored.outs)}
         if len(kinds) == 1 and hasattr(kinds.pop(), "ack_all"):
-            out: Any = stored[0][1]
-            for tup in out.ack_all([tup for tup, _ in stored]):
+            out: Any = stored.outs[0]
+            for tup in out.ack_all(stored.tuples):
                 self._log_late(tup)
             return
-        for tup, each in stored:
+        for tup, each in stored.each():
             self._finish(tup, partial(each.ack, tup))
 
     def _finish(self, tup: Tuple[Any], act: Callable[[], None]) -> None:
@@ -330,12 +354,12 @@ class BatchingSink(Bolt):
         self.away = why
         self._news.set()
 
-    def _fail(self, batch: list[Held], reason: str) -> None:
-        for tup, out in batch:
+    def _fail(self, batch: HeldTuples, reason: str) -> None:
+        for tup, out in batch.each():
             self._finish(tup, partial(out.fail, tup, reason))
         if batch:
-            self.refused += len(batch)
-            self._say(reason, f"failed {len(batch)} tuples: {reason}")
+            self.refused += len(batch.tuples)
+            self._say(reason, f"failed {len(batch.tuples)} tuples: {reason}")
 
     def _log_late(self, tup: Tuple[Any]) -> None:
         """Log a tuple that the runtime had given up. If it was stored, its replay will be dropped: nothing is wrong."""

@@ -6,11 +6,12 @@ This is the class that a user declares; `batching` makes the batches, and `JsonL
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, repeat
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from struct import Struct
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -18,7 +19,7 @@ from acker.identity import content_hash
 from bolts.sinks.batching import BATCH, BatchingSink
 from bolts.sinks.contract import LOOK_BYTES_MAX, SinkStore, SinkStoreBroken, StoreAway, Written
 from bolts.sinks.files import PASSING, checked_path, identity_of, lock
-from bolts.sinks.keys import KEY_BYTES, PAIR_BYTES, WriteCounts, key_name, sink_keys
+from bolts.sinks.keys import KEY_BYTES, PAIR_BYTES, WriteCounts, joined_keys, key_name, split_keys
 from bolts.sinks.known_keys import KnownKeys
 from bolts.sinks.rows import places_by_class
 from bolts.sinks.upsert import Mode
@@ -35,10 +36,34 @@ _CUT: Final = re.compile(rb'|\{|\{"_*k?|\{"_*ke|\{"_*key"?:?|\{"_*key":"([0-9a-f
 
 KEYS_READ: Final = 1024  # lines of an opened file between two checks of how many keys are in memory
 
-Line: TypeAlias = tuple[int, bytes, bytes]  # the tuple's place in the batch, the key, the whole line
-Encode: TypeAlias = Callable[[Sequence[Tuple[Any]]], tuple[list[bytes], list[bytes]]]  # returns keys, and lines
+
+class Lines(NamedTuple):
+    """The lines of tuples of one class. A line has the head, its key in hexadecimal digits, and its content."""
+
+    places: Sequence[int]  # in the batch
+    head: bytes
+    keys: bytes  # all of them, one after the other
+    contents: list[bytes]
+
+    def joined(self) -> bytes:
+        """Return all lines."""
+        parts = [b'",'] * (4 * len(self.contents))
+        parts[0::4] = repeat(b"\n" + self.head, len(self.contents))
+        parts[1::4] = self.keys.hex("\n", KEY_BYTES).encode().split()  # one call for all keys
+        parts[3::4] = self.contents
+        parts[0] = self.head
+        parts.append(b"\n")
+        return b"".join(parts)
+
+    def each(self) -> Iterator[tuple[int, bytes, bytes]]:
+        """Yield place, key and line of each."""
+        return zip(self.places, split_keys(self.keys), self.joined().splitlines(keepends=True), strict=True)
+
+
+Encode: TypeAlias = Callable[[Sequence[int], Sequence[Tuple[Any]]], Lines]
 
 _encode_lines: Final = msgspec.json.Encoder().encode_lines
+_PAIRS: Final = Struct(f"{PAIR_BYTES}s{KEY_BYTES - PAIR_BYTES}s")  # of a key: its pair, and the hash of its content
 
 log = logging.getLogger("kedge.bolts")
 
@@ -74,17 +99,11 @@ class JsonLinesStore:
     def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
         written = Written(WriteCounts())
         self._known.make_room(self._path.parent)  # before any write, as the call may have to be repeated
-        made: list[Line] = []
+        made: list[Lines] = []
         for cls, places in places_by_class(tuples).items():
             made += self._lines(cls, tuples, places, written.refused)
-        made.sort()  # by the tuples' places, which are sorted already if all are of one class
-        lines = {key: line for _, key, line in made}  # each once (C9)
-        fresh = self._known.unknown(lines)
-        if fresh:
-            self._append(b"".join([lines[key] for key in fresh]))
-        written.tally.divergent += [key.hex() for key in self._known.add_all(fresh)]
-        written.tally.stored = len(fresh)
-        written.tally.duplicates = len(made) - len(fresh)
+        if len(made) != 1 or not self._write_new(made[0], written.tally):
+            self._write_unknown(made, written.tally)
         return written
 
     def close(self) -> None:
@@ -115,6 +134,27 @@ class JsonLinesStore:
         except OSError as error:
             raise StoreAway(f"{self._path} can't be read: {error.strerror}") from error
         return True
+
+    def _write_new(self, made: Lines, tally: WriteCounts) -> bool:
+        """Write all of these lines if each is new, which is nearly always so. Return whether they are."""
+        pairs = dict(_PAIRS.iter_unpack(made.keys))
+        if len(pairs) != len(made.contents) or not self._known.has_none(pairs):
+            return False
+        self._append(made.joined())
+        self._known.add_new(pairs)
+        tally.stored = len(pairs)
+        return True
+
+    def _write_unknown(self, made: list[Lines], tally: WriteCounts) -> None:
+        """Write those of the lines that are not known, each once (C9)."""
+        ordered = sorted(chain.from_iterable(lines.each() for lines in made))  # by the tuples' places
+        lines = {key: line for _, key, line in ordered}
+        fresh = self._known.unknown([*lines])
+        if fresh:
+            self._append(b"".join([lines[key] for key in fresh]))
+        tally.divergent += [key.hex() for key in self._known.add_all(fresh)]
+        tally.stored = len(fresh)
+        tally.duplicates = len(ordered) - len(fresh)
 
     # -- the file
 
@@ -227,20 +267,20 @@ class JsonLinesStore:
 
     def _lines(
         self, cls: type[Record], tuples: Sequence[Tuple[Any]], places: list[int], refused: dict[int, str]
-    ) -> Iterable[Line]:
+    ) -> list[Lines]:
         """Return the lines of the tuples at these places, which are of one class. If one of them is refused, each is
         looked at by itself."""
-        chosen = [tuples[place] for place in places]
+        chosen = tuples if len(places) == len(tuples) else [tuples[place] for place in places]
         try:
             encode = self._encoders.get(cls)
             if encode is None:
                 encode = self._encoders[cls] = _line_encoder(cls)
-            return zip(places, *encode(chosen), strict=True)
+            return [encode(places, chosen)]
         except BadValue as error:
             if len(places) == 1:
                 refused[places[0]] = str(error)
-                return ()
-            return chain.from_iterable(self._lines(cls, tuples, [place], refused) for place in places)
+                return []
+            return [lines for place in places for lines in self._lines(cls, tuples, [place], refused)]
 
 
 def _line_encoder(cls: type[Record]) -> Encode:
@@ -257,14 +297,13 @@ def _line_encoder(cls: type[Record]) -> Encode:
     shape = msgspec.defstruct(cls.__name__, list(fields), tag_field=member, tag=cls.__name__, gc=False)
     head = f'{{"{key_name(fields)}":"'.encode()
 
-    def encode(tuples: Sequence[Tuple[Any]]) -> tuple[list[bytes], list[bytes]]:
+    def encode(places: Sequence[int], tuples: Sequence[Tuple[Any]]) -> Lines:
         columns = plain_columns(cls, converts, [tup.record for tup in tuples])
         objects = [*map(shape, *columns)] if columns else [shape()] * len(tuples)
-        contents = [line[1:] for line in _encode_lines(objects).splitlines()]  # JSON has no line end within a value
-        keys = sink_keys(tuples, contents)
-        digits = b"".join(keys).hex("\n", KEY_BYTES).encode().splitlines()  # one call for all keys
-        lines = [b'%s%s",%s\n' % (head, key, content) for key, content in zip(digits, contents, strict=True)]
-        return keys, lines
+        made = _encode_lines(objects).split(b"\n")  # JSON has no line end within a value
+        made.pop()  # behind the last line end
+        contents = [content[1:] for content in made]
+        return Lines(places, head, joined_keys(tuples, contents), contents)
 
     return encode
 

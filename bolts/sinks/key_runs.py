@@ -6,8 +6,9 @@ A run has buckets by the hash of the keys' pairs, one after the other. Python's 
 outsiders cannot fill one bucket. The position of each bucket is in memory, so one read finds all keys of a pair: 32 KB
 of positions per run, 256 KB per run that was merged once, 1 MB per run that was merged more often. As soon as there are
 MERGED runs of one size, they become one run with more buckets. So there are few runs to search, a bucket has few keys,
-and a key is copied a few times at most. With a hundred million keys, every second new key is looked up in vain.
-(Rejected: an index of SQLite's. Its keys are sorted, so each new key changes a page of its own: 5 µs per key.)
+and a key is copied a few times at most. Marks in memory say which pairs may be in a run at all. With a hundred million
+keys, three of five new keys are looked up in vain. (Rejected: an index of SQLite's. Its keys are sorted, so each new
+key changes a page of its own: 5 µs per key.)
 
 A file loses its name as soon as it is open, and the system frees it when the process ends. So it is never synced.
 """
@@ -21,22 +22,27 @@ from pathlib import Path
 from typing import IO, Final
 
 from bolts.sinks.contract import SinkStoreBroken, StoreAway
-from bolts.sinks.keys import KEY_BYTES, PAIR_BYTES
+from bolts.sinks.keys import KEY_BYTES, PAIR_BYTES, split_keys
+from bolts.sinks.pair_marks import PairMarks
 
 BITS: Final = 12  # of a hash that choose the bucket of a run that was not merged
 MORE_BITS: Final = 3  # for each time that it was merged,
 BITS_MAX: Final = 17  # up to so many
 HASH_BITS: Final = 60  # of a hash that are used
-MARKS: Final = 1 << 27  # bits, 16 MB: with ten million keys in runs, one new key in thirteen is looked up in vain
 MERGED: Final = 8  # runs of one size that become one
-
+DIVIDED: Final = 64  # buckets that are merged at a time
 
 INDEX: Final = "the index of the lines' keys"
 
 
-def bucket_of(place: int, bits: int) -> int:
-    """Return the bucket of a hash in a run with 2 ** bits buckets. With more bits, a bucket is divided."""
-    return place % (1 << HASH_BITS) >> HASH_BITS - bits
+def buckets_of(pairs: Iterable[bytes], bits: int) -> list[int]:
+    """Return the bucket of each pair in a run with 2 ** bits buckets. With more bits, a bucket is divided."""
+    used, shift = (1 << bits) - 1, HASH_BITS - bits
+    return [number >> shift & used for number in map(hash, pairs)]
+
+
+def pairs_of(keys: Iterable[bytes]) -> list[bytes]:
+    return [key[:PAIR_BYTES] for key in keys]
 
 
 class KeyRun:
@@ -80,23 +86,18 @@ class KeyRuns:
 
     def __init__(self) -> None:
         self._sizes: list[list[KeyRun]] = [[]]  # runs that were merged never, once, twice …
-        self.marks = bytearray()  # one bit per hash of a pair, set if a run has it; most new keys have no mark
+        self._marks = PairMarks()  # of the pairs in runs
 
     def __len__(self) -> int:
         """Return the number of runs."""
         return sum(map(len, self._sizes))
 
-    def add(self, keys: Iterable[bytes], folder: Path) -> None:
-        """Write these keys to a run, in this folder or, if no file may be made there, in the system's folder for
-        temporary files."""
-        buckets = [bytearray() for _ in range(1 << BITS)]
-        marks = self.marks = self.marks or bytearray(MARKS >> 3)
-        for key in keys:
-            place = hash(key[:PAIR_BYTES])
-            buckets[bucket_of(place, BITS)] += key
-            marks[place % MARKS >> 3] |= 1 << (place & 7)
+    def add(self, pairs: Sequence[bytes], keys: Sequence[bytes], folder: Path) -> None:
+        """Write these keys, which begin with these pairs, to a run. It is in this folder or, if no file may be made
+        there, in the system's folder for temporary files."""
         with _errors(folder):
-            self._sizes[0].append(KeyRun(_made_in(folder), BITS, map(bytes, buckets)))
+            self._sizes[0].append(KeyRun(_made_in(folder), BITS, _in_buckets(keys, pairs, BITS, 0, 1 << BITS)))
+        self._marks.add(pairs)
 
     def merge(self, folder: Path) -> None:
         """Put runs of one size together where there are enough. That copies them: with 34 million keys 0.8 GB, once."""
@@ -112,12 +113,14 @@ class KeyRuns:
             for run in runs:
                 run.close()
 
-    def of_pair(self, pair: bytes) -> set[bytes]:
-        """Return all keys of this pair. Raises SinkStoreBroken."""
-        place = hash(pair)
+    def of_pairs(self, pairs: Sequence[bytes]) -> dict[bytes, set[bytes]]:
+        """Return the keys of these pairs, by pair; a pair without keys is not in it. Raises SinkStoreBroken."""
+        return {pair: keys for pair in self._marks.among(pairs) if (keys := self._of_pair(pair))}
+
+    def _of_pair(self, pair: bytes) -> set[bytes]:
         found: set[bytes] = set()
         for run in chain(*self._sizes):
-            bucket = run.buckets(bucket_of(place, run.bits))
+            bucket = run.buckets(*buckets_of([pair], run.bits))
             at = bucket.find(pair)
             while at >= 0:
                 if not at % KEY_BYTES:
@@ -130,7 +133,7 @@ class KeyRuns:
         for run in chain(*self._sizes):
             run.close()
         self._sizes = [[]]
-        self.marks = bytearray()
+        self._marks = PairMarks()
 
 
 def merged_run(runs: Sequence[KeyRun], file: IO[bytes]) -> KeyRun:
@@ -140,17 +143,24 @@ def merged_run(runs: Sequence[KeyRun], file: IO[bytes]) -> KeyRun:
     parts = 1 << after - before  # of each bucket
 
     def divided() -> Iterator[bytes]:
-        for number in range(1 << before):
-            keys = b"".join([run.buckets(number) for run in runs])
+        together = 1 if parts == 1 else min(DIVIDED, 1 << before)
+        for number in range(0, 1 << before, together):
+            joined = b"".join([run.buckets(number, together) for run in runs])
             if parts == 1:
-                yield keys
+                yield joined
                 continue
-            buckets = [bytearray() for _ in range(parts)]
-            for at in range(0, len(keys), KEY_BYTES):
-                buckets[bucket_of(hash(keys[at : at + PAIR_BYTES]), after) % parts] += keys[at : at + KEY_BYTES]
-            yield from map(bytes, buckets)
+            keys = [*split_keys(joined)]
+            yield from _in_buckets(keys, pairs_of(keys), after, number * parts, together * parts)
 
     return KeyRun(file, after, divided())
+
+
+def _in_buckets(keys: Sequence[bytes], pairs: Sequence[bytes], bits: int, first: int, count: int) -> Iterator[bytes]:
+    """Yield the buckets from `first` on, which have all of these keys."""
+    buckets: list[list[bytes]] = [[] for _ in range(count)]
+    for number, key in zip(buckets_of(pairs, bits), keys, strict=True):
+        buckets[number - first].append(key)
+    return map(b"".join, buckets)
 
 
 def _made_in(folder: Path) -> IO[bytes]:

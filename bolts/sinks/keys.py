@@ -8,9 +8,10 @@ never dropped.
 C5: the key does not name the input. A sink that reads one emission through two subscriptions stores it once.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from struct import Struct
+from operator import itemgetter
+from struct import Struct, pack
 from typing import Any, Final
 
 from acker.identity import content_hash
@@ -20,6 +21,8 @@ PAIR_BYTES: Final = 16  # bytes: origin and identity, big-endian, so that the he
 KEY_BYTES: Final = 24
 
 _pack = Struct(">QQQ").pack
+_KEYS: Final = Struct(f"{KEY_BYTES}s")
+_first: Final[Callable[[tuple[bytes]], bytes]] = itemgetter(0)
 
 
 def sink_key(origin: int, identity: int, content: bytes) -> bytes:
@@ -29,7 +32,21 @@ def sink_key(origin: int, identity: int, content: bytes) -> bytes:
 
 def sink_keys(tuples: Sequence[Tuple[Any]], contents: Sequence[bytes]) -> list[bytes]:
     """Return the key of each tuple with its content."""
-    return [sink_key(tup.origin, tup.identity, content) for tup, content in zip(tuples, contents, strict=True)]
+    return [*split_keys(joined_keys(tuples, contents))]
+
+
+def joined_keys(tuples: Sequence[Tuple[Any]], contents: Sequence[bytes]) -> bytes:
+    """Return the keys of the tuples with their contents, one after the other."""
+    assert len(tuples) == len(contents)
+    numbers = [0] * (3 * len(tuples))
+    numbers[0::3] = [tup.origin for tup in tuples]
+    numbers[1::3] = [tup.identity for tup in tuples]
+    numbers[2::3] = map(content_hash, contents)
+    return pack(f">{len(numbers)}Q", *numbers)
+
+
+def split_keys(joined: bytes) -> Iterator[bytes]:
+    return map(_first, _KEYS.iter_unpack(joined))
 
 
 def key_name(taken: Iterable[str]) -> str:

@@ -6,13 +6,12 @@ The runs hold nothing that the lines do not hold. The next process that opens th
 are runs only if there are more keys than the memory holds.
 """
 
-from collections.abc import Iterable
-from itertools import chain
+from collections.abc import Mapping, Sequence
 from operator import add
 from pathlib import Path
 from typing import Final
 
-from bolts.sinks.key_runs import MARKS, KeyRuns
+from bolts.sinks.key_runs import KeyRuns, pairs_of
 from bolts.sinks.keys import PAIR_BYTES
 
 IN_MEMORY: Final = 1 << 16  # keys held in memory, about 150 bytes each: 10 MB; then they become a run
@@ -36,23 +35,32 @@ class KnownKeys:
         """Return how many keys are in memory."""
         return len(self._contents) + len(self._divergent)
 
-    def unknown(self, keys: Iterable[bytes]) -> list[bytes]:
-        """Return those of the keys that were not added. Raises StoreAway and SinkStoreBroken, for the runs."""
-        contents, marks = self._contents, self._runs.marks
+    def has_none(self, pairs: Mapping[bytes, bytes]) -> bool:
+        """Return True if no key with one of these pairs was added. Takes a fifth of the time of `unknown`. Raises
+        SinkStoreBroken, for the runs."""
+        return self._contents.keys().isdisjoint(pairs) and not self._runs.of_pairs([*pairs])
+
+    def add_new(self, pairs: Mapping[bytes, bytes]) -> None:
+        """Add keys, by their pairs: the rest of each. `has_none` has returned True."""
+        self._contents.update(pairs)
+
+    def unknown(self, keys: Sequence[bytes]) -> list[bytes]:
+        """Return those of the keys that were not added. Raises SinkStoreBroken, for the runs."""
+        contents, in_runs = self._contents, self._runs.of_pairs(pairs_of(keys))
         found = []
         for key in keys:
             pair = key[:PAIR_BYTES]
             known = contents.get(pair)
             if known is not None and (known == key[PAIR_BYTES:] or key in self._divergent):
                 continue
-            if marks:
-                place = hash(pair)
-                if marks[place % MARKS >> 3] >> (place & 7) & 1 and self._in_runs(pair, key):
+            if in_runs and pair in in_runs:
+                if key in in_runs[pair]:
                     continue
+                self._older.add(pair)
             found.append(key)
         return found
 
-    def add_all(self, keys: Iterable[bytes]) -> list[bytes]:
+    def add_all(self, keys: Sequence[bytes]) -> list[bytes]:
         """Add keys. Return those whose pair was known already with another content.
 
         Call `unknown` for the keys first, or pairs in runs are not compared.
@@ -75,8 +83,8 @@ class KnownKeys:
         """
         self._older.clear()
         if len(self) > self._max:
-            moved = chain(map(add, self._contents, self._contents.values()), self._divergent)
-            self._runs.add(moved, folder)
+            pairs = [*self._contents, *pairs_of(self._divergent)]
+            self._runs.add(pairs, [*map(add, self._contents, self._contents.values()), *self._divergent], folder)
             self._contents.clear()
             self._divergent.clear()
         self._runs.merge(folder)
@@ -87,12 +95,3 @@ class KnownKeys:
         self._divergent.clear()
         self._older.clear()
         self._runs.close()
-
-    def _in_runs(self, pair: bytes, key: bytes) -> bool:
-        """Return True if a run has the key."""
-        found = self._runs.of_pair(pair)
-        if key in found:
-            return True
-        if found:
-            self._older.add(pair)
-        return False

@@ -34,7 +34,8 @@ from topology.records import Record, encode, encode_all, encoded, field_types, i
 
 R = TypeVar("R", bound=Record)
 
-OURS: Final = ("_id", "_content", "_message")  # columns that a segment has in addition to the record's
+OURS: Final = ("_id", "_content")  # columns that a segment has in addition to the record's
+FORMER: Final = ("_message",)  # further ones, in segments of earlier versions
 _AS_THEY_ARE: Final = (bytes, datetime, Decimal)
 
 _kinds = pa.types
@@ -191,7 +192,7 @@ def _problems(cls: type[Record]) -> Iterator[str]:
             _column(kind, (cls,))
         except _NoColumn as error:
             yield f"{cls.__name__}.{name}: {error}"
-        if name in OURS:
+        if name in (*OURS, *FORMER):
             yield f"{cls.__name__}.{name}: a hand-over has a column of this name; rename the field"
     for clash in _clashes(fields):
         yield f"{cls.__name__}: Spark cannot distinguish {clash}; rename one of them"

@@ -4,7 +4,7 @@ its name.
     seg-000000000007.arrow  an Arrow IPC file of one batch, with its checksum in the schema's metadata
     end-000000000008        the stream ends before this number; valid while there is no such segment
     done                    written by the readers: all have committed past the segments below this number
-    kept                    what was forgotten here, at which floors, and up to where segments may be missing
+    kept                    up to where nothing is remembered, and up to where segments may be missing
     lock                    held by the writer; holds the next segment's number, unsynced, so it may be too low
 
 A segment is written beside its target, synced and renamed, and then its folder is synced. A segment that exists is
@@ -45,12 +45,10 @@ PARENTS: Final = 5  # folders above a task's folder that may be new too, so they
 
 @dataclass(frozen=True)
 class SegmentBounds:
-    """The limits of what is kept. Below `over` nothing is remembered, and below `read` segments may be missing.
-    `floors`: as bytes, what was known of all messages when the identities were forgotten (D5)."""
+    """The limits of what is kept. Below `over` nothing is remembered, and below `read` segments may be missing."""
 
     over: int = 0
     read: int = 0
-    floors: tuple[bytes, ...] = ()
 
 
 class Segments:
@@ -143,8 +141,7 @@ class Segments:
 
     def keep(self, kept: SegmentBounds) -> None:
         """Note these bounds durably. Raises StoreAway."""
-        floors = "".join(f"floor {floor.hex()}\n" for floor in kept.floors)
-        self.put("kept", f"over {kept.over}\nread {kept.read}\n{floors}".encode())
+        self.put("kept", f"over {kept.over}\nread {kept.read}\n".encode())
 
     # -- reading
 
@@ -203,8 +200,8 @@ class Segments:
         path = self.folder / "kept"
         try:
             words = [line.split(" ") for line in path.read_text("ascii").splitlines()]
-            (_, over), (_, read), *floors = words
-            return SegmentBounds(int(over), int(read), tuple(bytes.fromhex(floor) for _, floor in floors))
+            (_, over), (_, read), *_ = words  # lines `floor`, which earlier versions wrote, mean nothing any more
+            return SegmentBounds(int(over), int(read))
         except FileNotFoundError:
             return SegmentBounds()
         except (OSError, ValueError) as error:

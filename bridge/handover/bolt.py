@@ -6,6 +6,7 @@ A query declares one for each of its inputs. Batches come from `bolts.sinks.batc
 """
 
 import asyncio
+import logging
 from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
@@ -16,9 +17,9 @@ from bolts.sinks.contract import SinkStore, StoreAway
 from bridge.arrow.schema import columns_of
 from bridge.files.started import Started
 from bridge.handover.store import HandOverStore
+from topology.codes.runtime import HANDOVER_FORGETS
 from topology.components import Collector, Task
 from topology.records import Record
-from topology.storage.encoding.floors import packed_floor
 
 FOLDER: Final = "spark"  # name within the run's folder for components' files
 LOOK_S: Final = 0.2  # seconds between two checks for segments that can be forgotten
@@ -26,15 +27,18 @@ ENOUGH: Final = 500  # records that fill a segment if no more arrive within PAUS
 PAUSE_S: Final = 0.002  # seconds
 LOOKED_AT: Final = 20_000  # inputs checked per step; takes a few milliseconds of the loop
 
+log = logging.getLogger("kedge.bolts")
+
 
 class HandOver(BatchingSink):
     """Write records into segments, `spark/<query>/stream/<input>/<task>/` in the run's folder, and ack each once its
     segment is durable. The early ack means that a replay does not make a record older, so Spark never drops it as late
     (D16).
 
-    A replay is dropped for as long as its message may come again. That holds for any later run on the same folder, and
-    for another number of tasks, so Spark need not deduplicate. A segment is removed when its messages are done and all
-    readers have passed it.
+    A replay is dropped for as long as its message may come again: until a decided checkpoint has the message. That
+    holds for any later run on the same folder, and for another number of tasks, so Spark need not deduplicate. A
+    segment is removed when its messages are done and all readers have passed it. Records of earlier processes go when
+    they have come again, or as the oldest if there are more than a million.
 
     Read it by `shuffle()`, with any number of tasks: tuples are dealt by identity, so that a replay meets the task that
     knows it. A record that does not fit its columns fails alone: ints beyond 64 bits, lone surrogates, Decimals with
@@ -78,10 +82,10 @@ class HandOver(BatchingSink):
                 break
         self._wants_end = False
         self._wake = asyncio.Event()
-        self._floors: list[bytes] = []  # the floors at the last removal
         await super().open(task)
         started.note(f"{self.input}/{task.index}")
-        task.floors.restore(self._segments.floors)
+        self._told_squeezed = False
+        self._tell_squeezed()
         self._keeper = asyncio.create_task(self._keep(), name=f"{task.component}: keeper")
         self._keeper.add_done_callback(lambda _: self._news.set())
 
@@ -110,6 +114,8 @@ class HandOver(BatchingSink):
     def summary(self) -> Iterable[str]:
         """Yield how many records were handed over, and to which query."""
         yield f"{self.stored:,} of {self.input!r} handed over to {self.query!r}, {self.duplicates:,} known already"
+        if squeezed := self._segments.remembered.squeezed:
+            yield f"{squeezed:,} of earlier processes are not remembered any more: they never came again"
 
     def _check_class(self, cls: type[Record]) -> None:
         columns_of(cls)
@@ -126,14 +132,13 @@ class HandOver(BatchingSink):
     async def _gather(self) -> None:
         """Gather a batch as the base class does, but do not wait for records that cannot come while the sources wait
         for acks."""
-        waiting = self._waiting
         until = self._first_at + self.within_ms / 1000
-        while len(waiting) >= ENOUGH and not self._hurry and not self._ending.is_set():
-            before = len(waiting)
+        while self.waiting >= ENOUGH and not self._hurry and not self._ending.is_set():
+            before = self.waiting
             if before >= self.batch or self._loop.time() >= until:
                 return
             await asyncio.sleep(PAUSE_S)
-            if len(waiting) == before:
+            if self.waiting == before:
                 return
         await super()._gather()
 
@@ -144,17 +149,20 @@ class HandOver(BatchingSink):
         return self._wants_end and not self.away and self.broken is None and not self._ending.is_set()
 
     async def _keep(self) -> None:
-        """Note the end if that is wanted, and forget segments that are done, until `close`."""
-        while not self._ending.is_set():
+        """Note the end if that is wanted, and forget segments that are done; at `close` for the last time."""
+        ends = False
+        while not ends:
             try:
                 async with asyncio.timeout(LOOK_S):
                     await self._wake.wait()
             except TimeoutError:
                 pass
             self._wake.clear()
+            ends = self._ending.is_set()
             if self._wants_end and self._idle.is_set() and self.broken is None:
                 await self._end()
-            await self._forget()
+            if self.broken is None:
+                await self._forget()
 
     async def _end(self) -> None:
         try:
@@ -167,13 +175,23 @@ class HandOver(BatchingSink):
         self._news.set()
 
     async def _forget(self) -> None:
-        floors = self._task.floors
+        """Forget what is done at the last decided checkpoint, and remove what readers have passed too."""
         more = True
-        while more and not self._ending.is_set():
-            over, more = self._segments.remembered.forget(floors, LOOKED_AT)
-            if over:
-                self._floors = [packed_floor(floor) for floor in floors.announced()]
+        while more:
+            over, more = self._segments.remembered.forget(self._task.frontier, LOOKED_AT)
+            self._tell_squeezed()
             try:
-                await self._patience.once(self._segments.forgotten, over, self._floors)
+                await self._patience.once(self._segments.forgotten, over)
             except StoreAway:
                 return  # no room for the note: nothing was removed, and the next check tries again
+
+    def _tell_squeezed(self) -> None:
+        """Warn once that the bound has ended something."""
+        remembered = self._segments.remembered
+        if remembered.squeezed and not self._told_squeezed:
+            self._told_squeezed = True
+            log.warning(
+                "%s: %d outputs of earlier processes never came again, and are not remembered any more: there are more "
+                "than %d (%s)",
+                *(self._component, remembered.squeezed, self._segments.most, HANDOVER_FORGETS),
+            )

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from acker.identity import content_hash
-from acker.roots import LAST_ATTEMPT, NUMBER_SHIFT, message_of
+from acker.roots import NUMBER_SHIFT, message_of
 from bridge.handover.dedup import Messages, pair_of
 from topology.components import Tuple
 
@@ -79,10 +79,9 @@ class Rows:
     def messages(self) -> list[int] | list[Messages]:
         """Return the messages of each input. These are plain numbers if each input has exactly one, which is nearly
         always so."""
-        roots = [*map(_root, self.tuples)]
-        if LAST_ATTEMPT in [root & LAST_ATTEMPT for root in roots] or any(map(_others, self.tuples)):
+        if any(map(_others, self.tuples)):
             return [messages_of(tup) for tup in self.tuples]
-        return [root >> NUMBER_SHIFT for root in roots]
+        return [root >> NUMBER_SHIFT for root in map(_root, self.tuples)]
 
 
 def plain_rows(tuples: Sequence[Tuple[Any]], contents: Sequence[bytes]) -> Rows:
@@ -93,9 +92,6 @@ def plain_rows(tuples: Sequence[Tuple[Any]], contents: Sequence[bytes]) -> Rows:
 
 
 def messages_of(tup: Tuple[Any]) -> Messages:
-    """Return the messages that an input belongs to. The message of a sub-tree is listed twice, because it stands for
-    several (A16)."""
-    root = tup.root
-    if tup.others:
-        return tuple(map(message_of, tup.roots))
-    return (message_of(root), message_of(root)) if root & LAST_ATTEMPT == LAST_ATTEMPT else (message_of(root),)
+    """Return the messages that an input belongs to. A sub-tree has a message of its own, which stands for several
+    (A16)."""
+    return tuple(map(message_of, tup.roots))

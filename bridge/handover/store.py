@@ -4,40 +4,48 @@ Knows segments, columns, identities and the checkpoint's position; must not know
 call blocks. One thread makes all calls, except those that `SegmentIdentities` allows from another thread.
 
 Identities are stored in the segments (C7). When a task opens, it reads those of all tasks' folders, because the number
-of tasks may have changed, and keeps the identities that are dealt to it now (C4). Folders that belong to no task any
-more are dealt to the tasks, which clear them."""
+of tasks may have changed, and keeps the identities that are dealt to it now (C4), the newest EARLIER_MAX of them.
+Folders that belong to no task any more are dealt to the tasks, which clear them.
+"""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import compress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from acker.identity import content_hash
-from acker.progress import Progress
 from bolts.sinks.contract import BadRow, Written, stored_by_halves
 from bolts.sinks.keys import WriteCounts
 from bolts.sinks.values import BadValue
-from bridge.arrow.schema import OURS, Columns, columns_of
+from bridge.arrow.schema import FORMER, OURS, Columns, columns_of
 from bridge.files.consistency import begun_to_read
 from bridge.files.query import QueryFolder
 from bridge.files.segments import SegmentBounds, Segments, damaged, put
-from bridge.handover.dedup import Filed, Messages, SegmentIdentities, pair_of
+from bridge.handover.dedup import EARLIER_MAX, Filed, SegmentIdentities, pair_of
 from bridge.handover.rows import Rows, messages_of, plain_rows
 from topology.codes.settings import SPARK_HANDOVER_CLASS_CHANGED
 from topology.components import Task, Tuple
 from topology.errors import ConfigurationError, RecordError
 from topology.groupings import slot_of_identity, task_of_slot
 from topology.records import Record
-from topology.storage.encoding.floors import floor_of
 
-_ID, _CONTENT, _MESSAGE = OURS
+_ID, _CONTENT = OURS
 _KEY_FIELDS: Final = (
     pa.field(_ID, pa.binary(16), nullable=False),
     pa.field(_CONTENT, pa.uint64(), nullable=False),
-    pa.field(_MESSAGE, pa.list_(pa.uint64()), nullable=False),
 )
+
+
+class _Recalled(NamedTuple):
+    """A segment that an earlier run has left. It sorts by age."""
+
+    written_ns: int
+    number: int
+    log: int  # number of the task that wrote it
+    segments: Segments
 
 
 class _Log:
@@ -57,9 +65,9 @@ class HandOverStore:
     def __init__(
         self, folder: Callable[[], Path], cls: type[Record], task: Task, columns: Columns[Any] | None = None
     ) -> None:
-        self.remembered = SegmentIdentities()
+        self.most = EARLIER_MAX  # pairs beyond which those of earlier lives are forgotten, the oldest first
+        self.remembered = SegmentIdentities(self.most)
         self.next = 0  # number of the next segment
-        self.floors: list[Progress] = []  # floors at which earlier lives forgot segments that are no longer read (D5)
         self._folder_of = folder
         self._cls = cls
         self._columns = columns_of(cls) if columns is None else columns
@@ -75,14 +83,16 @@ class HandOverStore:
         self.close()
         pa.array([0])  # the first array imports pandas, which takes 0.5 s: do that before records wait
         self.folder = self._folder_of()
-        self.remembered = SegmentIdentities()
-        self.floors, self._logs = [], {}
+        self.remembered = SegmentIdentities(self.most)
+        self._logs = {}
         own = self._own = Segments(self.folder / str(self._task.index))
         own.open()
         self._read = begun_to_read(QueryFolder(self.folder.parent.parent), self.folder.name)
+        recalled: list[_Recalled] = []
         for number in self._folders():
             segments = own if number == self._task.index else Segments(self.folder / str(number))
-            self._recall(number, segments)
+            recalled += self._left(number, segments)
+        self._recall(recalled)
         own.goes_on()
         self._say_tasks(self.folder / "tasks", str(self._task.tasks))
 
@@ -96,6 +106,8 @@ class HandOverStore:
             if first in written.refused:  # the first row was not stored
                 written.refused[place] = written.refused[first]
                 written.tally.duplicates -= 1
+            else:
+                self._came_again(tuples[place])
         return written
 
     def close(self) -> None:
@@ -110,15 +122,15 @@ class HandOverStore:
         assert self._own is not None
         self._own.end(self.next)
 
-    def forgotten(self, over: Iterable[Filed], floors: Sequence[bytes]) -> None:
-        """Take note of segments that were forgotten at these floors, and remove those that all readers have passed.
-        Raises StoreAway; the next call then tries again."""
+    def forgotten(self, over: Iterable[Filed]) -> None:
+        """Take note of segments that were forgotten, and remove those that all readers have passed. Raises StoreAway;
+        the next call then tries again."""
         for filed in over:
             if (log := self._logs.get(filed.log)) is not None:
                 log.filed.discard(filed.number)
                 log.over.add(filed.number)
         for log in self._logs.values():
-            self._clear(log, floors)
+            self._clear(log)
 
     # -- internals
 
@@ -158,7 +170,7 @@ class HandOverStore:
                 continue
             pair, hashed = pair_of(tup.origin, tup.identity), content_hash(content)
             if remembered.holds(pair, hashed):
-                remembered.again(pair, messages_of(tup))
+                self._came_again(tup)
                 written.tally.duplicates += 1
                 continue
             if (same := first.setdefault((pair, hashed), place)) != place:
@@ -172,16 +184,18 @@ class HandOverStore:
         rows.tuples, rows.places = [tuples[place] for place in places], places
         return rows
 
+    def _came_again(self, tup: Tuple[Any]) -> None:
+        self.remembered.again(pair_of(tup.origin, tup.identity), messages_of(tup), self._gathered())
+
     def _write(self, rows: Rows, written: Written) -> None:
         """Write one segment."""
         arrays, rows = self._arrays(rows, written)
         if not rows:
             return
-        messages = rows.messages()
-        keys = [pa.array(rows.pairs, pa.binary(16)), pa.array(rows.contents, pa.uint64()), _lists(messages)]
+        keys = [pa.array(rows.pairs, pa.binary(16)), pa.array(rows.contents, pa.uint64())]
         assert self._own is not None
         self._own.write(self.next, pa.RecordBatch.from_arrays([*arrays, *keys], schema=self._schema))
-        filed = Filed(self._task.index, self.next, rows.pairs, messages)
+        filed = Filed(self._task.index, self.next, rows.pairs, rows.messages(), self._gathered())
         self._logs[filed.log].filed.add(filed.number)
         self.next += 1
         written.tally.stored += len(rows)
@@ -226,14 +240,10 @@ class HandOverStore:
     def _folders(self) -> list[int]:
         return sorted(int(entry) for entry in os.listdir(self.folder) if entry.isdecimal())
 
-    def _recall(self, number: int, segments: Segments) -> None:
-        """Read the identities of one task's folder. Raises ConfigurationError."""
+    def _left(self, number: int, segments: Segments) -> Iterator[_Recalled]:
+        """Yield the segments of one task's folder whose identities may be needed. Raises ConfigurationError."""
         task, kept = self._task, segments.kept()
         is_mine = number == task.index or (number >= task.tasks and number % task.tasks == task.index)
-        try:
-            self.floors += map(floor_of, kept.floors)
-        except ValueError as error:
-            raise damaged(segments.folder / "kept", f"can't be read ({error})") from error
         if is_mine:
             numbers, after = segments.checked_numbers(kept)
             if self._read.get(str(number), 0) > after:  # Spark would never read a segment that we wrote there
@@ -245,58 +255,77 @@ class HandOverStore:
         else:
             numbers = segments.numbers()
         for segment in numbers:
-            if segment >= kept.over:
-                self._recall_one(number, segments, segment, everything=is_mine)
-            elif is_mine:
-                self._logs[number].over.add(segment)
+            if segment < kept.over:
+                if is_mine:
+                    self._logs[number].over.add(segment)
+                continue
+            try:
+                yield _Recalled(segments.path(segment).stat().st_mtime_ns, segment, number, segments)
+            except FileNotFoundError:
+                continue  # another task that already runs has removed this finished segment
 
-    def _recall_one(self, log: int, segments: Segments, number: int, *, everything: bool) -> None:
-        try:
-            batch = segments.read(number)
-        except FileNotFoundError:
-            return  # another task that already runs has removed this finished segment
-        task = self._task
-        columns = (batch.column(name).to_pylist() for name in OURS)
-        rows = [
-            (pair, content, messages[0] if len(messages) == 1 else tuple(messages))
-            for pair, content, messages in zip(*columns, strict=True)
-            if everything or task_of_slot(slot_of_identity(int.from_bytes(pair[8:])), task.tasks) == task.index
-        ]
-        if rows:
-            pairs, contents, messages = zip(*rows, strict=True)  # strict: they were columns of one table
-            self.remembered.add(Filed(log if everything else -1, number, pairs, messages), contents)
+    def _recall(self, recalled: list[_Recalled]) -> None:
+        """Read the identities of these segments, of the newest ones first. Beyond the bound they are left out."""
+        found: list[tuple[Filed, Sequence[int]]] = []
+        remembered = 0
+        for segment in sorted(recalled, reverse=True):
+            log = self._logs.get(segment.log)  # None: another task clears it
+            if (full := remembered >= self.most) and log is None:
+                continue
+            try:
+                batch = segment.segments.read(segment.number)
+            except FileNotFoundError:
+                continue  # as in `_left`
+            if full and log is not None:
+                self.remembered.squeezed += batch.num_rows
+                log.over.add(segment.number)
+                continue
+            pairs, hashes = self._dealt(batch, everything=log is not None)
+            if pairs:
+                filed = Filed(-1 if log is None else segment.log, segment.number, pairs, None, self._gathered())
+                found.append((filed, hashes))
+                remembered += len(pairs)
+            if log is not None:
+                log.filed.add(segment.number)
+        for filed, contents in reversed(found):
+            self.remembered.add(filed, contents)
+
+    def _dealt(self, batch: pa.RecordBatch, *, everything: bool) -> tuple[list[bytes], list[int]]:
+        """Return the pairs and contents of the rows of a segment that are dealt to this task."""
+        pairs, contents = (batch.column(name).to_pylist() for name in OURS)
         if everything:
-            self._logs[log].filed.add(number)
+            return pairs, contents
+        task = self._task
+        mine = [task_of_slot(slot_of_identity(int.from_bytes(pair[8:])), task.tasks) == task.index for pair in pairs]
+        return [*compress(pairs, mine)], [*compress(contents, mine)]
+
+    def _gathered(self) -> int:
+        return self._task.frontier.gathered
 
     def _check_class(self, segments: Segments, numbers: Sequence[int]) -> None:
         """Raises ConfigurationError if unread segments hold another version of the class."""
         unread = [number for number in numbers if number >= segments.done()]
-        if unread and (there := segments.read(unread[0]).schema) != self._schema:
+        if unread and (there := _without_former(segments.read(unread[0]).schema)) != self._schema:
             text = f"{segments.path(unread[0])} holds another version of {self._cls.__name__}: {_changes(there, self)}"
             raise ConfigurationError(text, code=SPARK_HANDOVER_CLASS_CHANGED)
 
-    def _clear(self, log: _Log, floors: Sequence[bytes]) -> None:
+    def _clear(self, log: _Log) -> None:
         done = log.segments.done()
         gone = {number for number in log.over if number < done}
         mine = log.segments is self._own
         over = min(log.filed, default=self.next if mine else max(log.over, default=-1) + 1)
         if not gone and over <= log.kept.over:
             return
-        kept = SegmentBounds(
-            max(over, log.kept.over),
-            max([log.kept.read, *(number + 1 for number in gone)]),
-            tuple(floors) or log.kept.floors,
-        )
+        kept = SegmentBounds(max(over, log.kept.over), max([log.kept.read, *(number + 1 for number in gone)]))
         log.segments.keep(kept)
         log.kept = kept
         log.segments.remove(sorted(gone))
         log.over -= gone
 
 
-def _lists(messages: list[int] | list[Messages]) -> pa.Array:
-    if isinstance(messages[0], int):
-        return pa.ListArray.from_arrays(pa.array(range(len(messages) + 1), pa.int32()), pa.array(messages, pa.uint64()))
-    return pa.array(messages, pa.list_(pa.uint64()))
+def _without_former(schema: pa.Schema) -> pa.Schema:
+    """Return the schema without columns that only earlier versions wrote."""
+    return pa.schema([field for field in schema if field.name not in FORMER])
 
 
 def _changes(there: pa.Schema, store: HandOverStore) -> str:

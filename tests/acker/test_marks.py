@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from acker.identity import MessageId
-from acker.marks import Lane, Marks, Reached
+from acker.marks import AHEAD_MAX, Lane, Marks, Reached
 
 
 def lane_of(ids: Sequence[MessageId], loaded: Reached | None = None) -> Lane:
@@ -137,6 +137,28 @@ def test_only_marks_that_have_changed_are_given() -> None:
     assert marks.reached({}) == {("p", "1"): Reached(2, ((2, 2),), 2)}
 
 
+def test_names_that_the_source_is_to_hear_of_stay_in_the_mark_until_it_has_given_something_more_P11() -> None:
+    """A crash may come between the decision and the broker's hearing of it: it gives them again, in any order."""
+    lane = lane_of(["a", "b", "c"])
+    assert lane.reached(["b"], ["a", "c"]) == Reached("b", (("a", "a"), ("c", "c")), "c")
+    assert lane.reached([], ["b"]) == Reached("c", (("c", "c"), ("a", "a"), ("b", "b")), "c")
+    assert lane.reached() == Reached("c", (("c", "c"), ("a", "a"), ("b", "b")), "c"), "a run that ends keeps them"
+    lane.add(["d"])
+    assert lane.reached(["d"]) == Reached("d", (), "d")
+    later = Lane(Reached("c", (("c", "c"), ("a", "a"), ("b", "b")), "c"))
+    assert later.new(["b"]) == later.new(["a"]) == 0
+    assert later.before("b")
+    assert later.before("a")
+
+
+def test_names_that_an_earlier_run_has_finished_are_forgotten_when_many_others_have_come() -> None:
+    lane = Lane(Reached("c", (("c", "c"), ("a", "a")), "c"))
+    lane.add([f"name {n}" for n in range(AHEAD_MAX)])
+    assert lane.reached() == Reached(
+        f"name {AHEAD_MAX - 1}", ((f"name {AHEAD_MAX - 1}",) * 2,), f"name {AHEAD_MAX - 1}"
+    )
+
+
 def test_an_epoch_that_is_over_is_forgotten_once_its_mark_is_kept_C2() -> None:
     marks = Marks()
     marks.lane("p", "1").add([1, 2])
@@ -166,3 +188,14 @@ def test_names_that_an_earlier_run_had_under_way_and_that_have_not_come_again_ar
     assert lane.before("b")
     lane.add(["c"])
     assert marks.reached({}) == {("p", "1"): Reached("c", (("c", "c"),), "c")}
+
+
+def test_a_name_that_is_open_again_keeps_its_place_and_forgotten_ones_come_first_P2() -> None:
+    """A source resumes at the position and reads on from there: what is done behind it must be in the spans."""
+    marks = Marks()
+    lane = marks.lane("p", "1")
+    lane.add(["a", "b", "c", "d"])
+    assert marks.reached({("p", "1"): ["b", "d"]}) == {("p", "1"): Reached("b", (("c", "c"),), "d")}, "a is forgotten"
+    lane.reopen(["a", "c"])
+    assert marks.reached({("p", "1"): ["a", "b", "c", "d"]}) == {("p", "1"): Reached("a", (), "d")}
+    assert marks.reached({("p", "1"): ["b", "d"]}) == {("p", "1"): Reached("b", (("c", "c"),), "d")}

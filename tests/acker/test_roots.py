@@ -20,8 +20,6 @@ from acker.roots import (
     message_of,
     owner,
     pack,
-    precedes,
-    superseded,
     worker_of,
 )
 
@@ -92,39 +90,6 @@ def test_a_worker_beyond_14_bits_is_refused(worker: int) -> None:
         owner(worker, 0)
 
 
-# -- who came first
-
-
-@given(st.integers(0, 1 << 20), st.integers(1, INCARNATIONS // 2 - 1))
-def test_an_earlier_incarnation_is_superseded_across_the_wrap(earlier: int, ahead: int) -> None:
-    """A7: compared modulo 4,096, as long as they are nearer than 2,048."""
-    one, other = earlier % INCARNATIONS, (earlier + ahead) % INCARNATIONS
-    assert superseded(one, other)
-    assert not superseded(other, one)
-
-
-@given(incarnations)
-def test_an_incarnation_does_not_supersede_itself(incarnation: int) -> None:
-    assert not superseded(incarnation, incarnation)
-
-
-def test_incarnations_half_the_circle_apart_supersede_neither() -> None:
-    """Nobody can say which came first, so nothing is dropped."""
-    assert not superseded(0, 2_048)
-    assert not superseded(2_048, 0)
-
-
-@given(workers, st.integers(0, 1 << 20), numbers, st.integers(0, 2_000), numbers)
-def test_messages_of_one_home_are_ordered_by_incarnation_and_then_by_number(
-    worker: int, incarnation: int, number: int, ahead: int, other_number: int
-) -> None:
-    """D5: a floor is one of these messages, and refuses those that precede it."""
-    earlier = message_of(pack(owner(worker, incarnation), number, 0))
-    later = message_of(pack(owner(worker, incarnation + ahead), other_number, 0))
-    assert precedes(earlier, later) == (ahead > 0 or number < other_number)
-    assert precedes(later, earlier) == (ahead == 0 and other_number < number)
-
-
 # -- the source
 
 
@@ -140,7 +105,6 @@ def test_spent_numbers_renew_the_incarnation() -> None:
     assert (incarnation_of(last), number_of(last)) == (7, NUMBERS - 1)
     assert (incarnation_of(after), number_of(after)) == (8, 1)
     assert worker_of(after) == 3
-    assert superseded(incarnation_of(last), incarnation_of(after))
 
 
 def test_no_incarnation_is_taken_before_the_numbers_are_spent() -> None:

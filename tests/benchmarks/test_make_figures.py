@@ -257,6 +257,7 @@ def running(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
             process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_ends_it_with_a_sentence_and_leaves_no_process(
     running: "subprocess.Popen[str]", number: signal.Signals, tmp_path: Path

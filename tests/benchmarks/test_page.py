@@ -190,6 +190,20 @@ def test_a_figure_that_few_results_have_stands_behind_them_and_not_in_a_column_o
     assert "| `c` | 3 | rows/s | – | late p99 1.25, rows 1,000 |" in page
 
 
+def test_a_bar_stands_last_and_what_is_not_measured_yet_is_a_dash() -> None:
+    found = others()
+    found["results"] = [
+        {"name": "a", "value": 1, "unit": "ms", "bar": "< 5: ok"},
+        {"name": "b", "value": None, "unit": "ms"},
+    ]
+    page = pages([kept("latency", found)])[PAGE]
+    assert "|  | value | unit | bar |" in page
+    assert "| `a` | 1 | ms | < 5: ok |" in page
+    assert "| `b` | – | ms |  |" in page
+    assert "A row with a dash is not measured yet." in page
+    assert "not measured yet" not in pages([kept("latency", others())])[PAGE]
+
+
 def test_latency_around_a_kill_is_drawn() -> None:
     found = {**others(), "benchmark": "recovery"}
     points = [[-10.0, 0.2, 0.5], [10.0, 150.0, 160.0], [30.0, 0.3, 0.4]]

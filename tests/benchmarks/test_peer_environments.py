@@ -1,10 +1,12 @@
 """The environments that `make peers` makes: what is told without a network, and that Ctrl-C leaves nothing behind."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +27,37 @@ LIMIT_S = 60.0
 GIVES_UP_S = 10.0  # by itself, pip waits 15 s for an answer, twice
 
 
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment that has pip alone, which takes six seconds of a core to make."""
+    folder = tmp_path_factory.mktemp("bare") / "environment"
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=LIMIT_S)
+    return folder
+
+
+@pytest.fixture
+def copied(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Environments are copies of that one; whatever else is done to them is done."""
+    run = environments._run
+
+    def runs(command: Sequence[str], limit_s: float, needs: Sequence[str]) -> None:
+        if command[1:3] == ["-m", "venv"]:
+            shutil.copytree(bare, command[3], symlinks=True)
+        else:
+            run(command, limit_s, needs)
+
+    monkeypatch.setattr(environments, "_run", runs)
+
+
+@pytest.mark.slow
 def test_an_environment_that_can_not_be_made_is_told_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentsError, match=r"installing no such needs! failed: "):
         python_of(tmp_path / "peer", ["no such needs!"])
     assert not (tmp_path / "peer/.made").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("copied")
 def test_without_a_network_one_sentence_says_so_and_nothing_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -46,6 +73,7 @@ def test_without_a_network_one_sentence_says_so_and_nothing_is_measured(
     assert others == [f"peers: {reason}"]
 
 
+@pytest.mark.usefixtures("copied")
 def test_without_a_network_peers_that_are_installed_are_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

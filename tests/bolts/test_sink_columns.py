@@ -123,8 +123,10 @@ class Rare(Record):
 )
 def test_a_line_has_the_bytes_of_its_fields_one_by_one(records: list[Record]) -> None:
     """They are hashed into the key, so they stay as they were in every version."""
-    made = _line_encoder(type(records[0]))([tup(record, number) for number, record in enumerate(records, 1)])
-    for record, key, line in zip(records, *made, strict=True):
+    tuples = [tup(record, number) for number, record in enumerate(records, 1)]
+    made = _line_encoder(type(records[0]))(range(len(tuples)), tuples)
+    assert b"".join(line for _, _, line in made.each()) == made.joined()
+    for record, (_, key, line) in zip(records, made.each(), strict=True):
         fields = field_types(type(record))
         member = "_record" if "record" in fields else "record"
         values = zip(fields.items(), msgspec.structs.astuple(record), strict=True)

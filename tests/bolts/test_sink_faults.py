@@ -75,6 +75,7 @@ async def test_f1_after_sigkills_at_random_moments_all_that_was_acked_is_there_a
     assert numbers(kind, path) == list(range(1, COUNT + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [0, 100, 40_000])
 def test_f16_on_a_full_disk_the_sink_waits_nothing_fails_and_it_goes_on_when_there_is_room(
     kind: Kind, path: Path, room: int
@@ -106,6 +107,7 @@ async def test_f19_a_folder_that_can_not_be_looked_into_is_waited_for_and_nothin
     assert (len(out.acked), numbers(kind, folder / "alerts")) == (1, [1, 2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nth", [1, 3, 12])
 def test_f18_an_fsync_that_fails_once_ends_the_sink_and_the_next_process_stores_all_once(
     kind: Kind, path: Path, nth: int

@@ -11,8 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from acker.floors import Floors
-from acker.progress import Progress
+from acker.frontier import Decided, Frontier, Note
 from acker.roots import owner, pack
 from bolts.sinks.contract import SinkStore, StoreAway, Written
 from bridge.files.segments import Segments, read_segment
@@ -46,22 +45,23 @@ def tuple_of(
     return Tuple(record, origin, identity, root, tuple(pack(owner(0, life), one, 0) for one in others), SOURCE)
 
 
-def says(newest: int, *unfinished: int, life: int = 1, caught_up: bool = True, dead: Iterable[int] = ()) -> Progress:
-    """What home 0 says: all up to `newest` is done, but for these."""
-    return Progress(
-        message(newest, life),
-        frozenset(message(one, life) for one in unfinished),
-        first=owner(0, life),
-        caught_up=caught_up,
-        dead=frozenset(dead),
-    )
+def note(newest: int, *unfinished: int, life: int = 1, home: int = 0, dropped: Iterable[int] = ()) -> Note:
+    """Of a home where all up to `newest` is done, but for these."""
+    unfinished_ones = frozenset(message(one, life, home) for one in unfinished)
+    return Note((owner(home, life),), message(newest, life, home), unfinished_ones, frozenset(dropped))
 
 
-def task_of(folder: Path, index: int = 0, tasks: int = 1, floors: Floors | None = None) -> Task:
+def decide(decided: Decided, *notes: Note) -> None:
+    """Have the worker gather the next checkpoint, and take in that it is decided. The notes are those of homes 0, 1,
+    …"""
+    decided.gathered += 1
+    decided.frontier = Frontier(decided.gathered, dict(enumerate(notes)))
+
+
+def task_of(folder: Path, index: int = 0, tasks: int = 1, decided: Decided | None = None) -> Task:
     """A task on the running loop, of a run with this folder, and its notes."""
-    floors = floors if floors is not None else Floors((0,))
     made = sink_task(tasks, index, "q-items")
-    return replace(made, floors=floors, folder_of=lambda: folder, notes=notes_of(folder))
+    return replace(made, frontier=decided or Decided(), folder_of=lambda: folder, notes=notes_of(folder))
 
 
 _notes: dict[Path, MemoryNotes] = {}
@@ -81,11 +81,11 @@ def sink(**options: Any) -> HandOver:
 
 @asynccontextmanager
 async def opened(
-    folder: Path, index: int = 0, tasks: int = 1, floors: Floors | None = None, **options: Any
+    folder: Path, index: int = 0, tasks: int = 1, decided: Decided | None = None, **options: Any
 ) -> AsyncIterator[Any]:
     made: Any = copy.deepcopy(sink(**options))
     try:
-        await made.open(task_of(folder, index, tasks, floors))
+        await made.open(task_of(folder, index, tasks, decided))
         yield made
     finally:
         await made.close()

@@ -93,6 +93,7 @@ def jobs(session: Any, tmp_path: Path) -> Jobs:
     return Jobs(session, tmp_path / "query", Known, records=Seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["inner", "left"])
 def test_a_bounded_run_gives_the_join_of_all_records_with_a_table_at_its_end(
     jobs: Jobs, tmp_path: Path, how: str

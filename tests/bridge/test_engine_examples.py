@@ -149,7 +149,7 @@ class Example:
 
 
 LIMITS = {"memory": "0", "disk": "0", "cpu": "1000", "load": "1000000"}
-SLOW = ("silent_hosts.py", "host_watch.py")
+SLOW = ("apache_errors.py", "fraud.py", "silent_hosts.py", "host_watch.py")
 RUN = {
     "word_count.py": Example("default", leaders),
     "ssh_alerts.py": Example("100ms", tables("brute_force"), ssh),

@@ -62,6 +62,7 @@ class Lives:
         look_until(running, condition, what)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("raises", "why"), [("deal", "no such number"), ("odd", "an odd number")])
 def test_what_a_bolt_raises_or_a_sink_in_sparks_processes_is_told_with_its_own_traceback(
     session: Any, tmp_path: Path, raises: str, why: str

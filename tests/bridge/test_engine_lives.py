@@ -117,6 +117,7 @@ def test_timers_that_come_due_after_a_runs_end_was_settled_are_for_the_next_run_
     running.close()
 
 
+@pytest.mark.slow
 def test_timers_that_are_due_when_inputs_have_ended_fire_before_the_end_is_settled(
     session: Any, tmp_path: Path
 ) -> None:
@@ -132,6 +133,7 @@ def test_timers_that_are_due_when_inputs_have_ended_fire_before_the_end_is_settl
     running.close()
 
 
+@pytest.mark.slow
 def test_what_is_said_at_the_end_is_counted_in_that_run_as_elsewhere(session: Any, tmp_path: Path) -> None:
     lives = Timed(session, tmp_path)
     for run, numbers in (("first", (1, 2, 3)), ("second", (4, 5))):

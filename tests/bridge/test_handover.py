@@ -14,7 +14,6 @@ from handover_kit import (
     becomes,
     handed_over,
     input_folder,
-    message,
     numbers_stored,
     opened,
     own,
@@ -55,7 +54,7 @@ async def test_a_record_is_acked_only_when_its_file_has_its_name_and_both_are_sy
     assert told[:3] == ["sync_file", "sync_folder", "ack, [1]"]
 
 
-async def test_a_segment_has_the_identities_and_messages_of_its_records_C7(tmp_path: Path) -> None:
+async def test_a_segment_has_the_identities_of_its_records_C7(tmp_path: Path) -> None:
     several = tuple_of(2, others=(7,))
     async with opened(tmp_path) as bolt:
         await feed(bolt, [tuple_of(1), several])
@@ -63,14 +62,6 @@ async def test_a_segment_has_the_identities_and_messages_of_its_records_C7(tmp_p
     assert [row["_id"] for row in rows] == [
         tup.origin.to_bytes(8, "big") + tup.identity.to_bytes(8, "big") for tup in (tuple_of(1), several)
     ]
-    assert [row["_message"] for row in rows] == [[message(1)], [message(2), message(7)]]
-
-
-async def test_a_sub_trees_message_is_named_twice_A16(tmp_path: Path) -> None:
-    async with opened(tmp_path) as bolt:
-        tup = tuple_of(1)
-        await feed(bolt, [type(tup)(tup.record, 5, 6, tup.root | 63, (), tup.source)])
-    assert [row["_message"] for row in stored(tmp_path)] == [[message(1)] * 2]
 
 
 async def test_a_record_that_has_no_place_fails_alone_with_class_and_field_C9_F46(tmp_path: Path) -> None:
@@ -255,7 +246,7 @@ async def test_records_that_came_during_a_write_wait_for_no_more_where_the_sourc
 
         bolt._store.write = held
         await give(bolt, [tuple_of(1)], out)
-        await becomes(lambda: not bolt._waiting)
+        await becomes(lambda: not bolt.waiting)
         await give(bolt, map(tuple_of, range(2, 702)), out)
         goes_on.set()
         await becomes(lambda: len(out.acked) == 701)

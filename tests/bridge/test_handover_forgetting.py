@@ -1,4 +1,5 @@
-"""What a hand-over forgets, and removes: what is over by the floors, once all readers have passed it (D4, D5, E1)."""
+"""What a hand-over forgets, and removes: what is done at a decided checkpoint, once all readers have passed it (D4, D5,
+E1)."""
 
 from pathlib import Path
 from typing import Any
@@ -7,131 +8,165 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'")
 
+import pyarrow as pa
 from handover_kit import (
     becomes,
+    decide,
     handed_over,
-    message,
+    note,
     numbers_stored,
     opened,
     own,
     say_done,
-    says,
     segments_of,
     tuple_of,
 )
 
-from acker.floors import Floors
+from acker.frontier import Decided
+from bridge.files.segments import Segments
+from bridge.handover import store
 from topology.testing.sinks.driver import feed
 
 
-async def test_what_is_over_is_forgotten_and_removed_once_readers_have_passed_it_D4(tmp_path: Path) -> None:
-    floors = Floors((0,))
-    async with opened(tmp_path, floors=floors) as bolt:
+async def test_what_is_done_is_forgotten_and_removed_once_readers_have_passed_it_D4(tmp_path: Path) -> None:
+    decided = Decided()
+    async with opened(tmp_path, decided=decided) as bolt:
         for number in (1, 2, 3):
             await feed(bolt, [tuple_of(number)])
         assert len(segments_of(tmp_path)) == 3
-        floors.announce(says(3, 3))
+        decide(decided, note(3, 3))
         await becomes(lambda: len(bolt._segments.remembered) == 1)
         assert len(segments_of(tmp_path)) == 3, "no reader has passed them"
         say_done(tmp_path, 3)
         await becomes(lambda: len(segments_of(tmp_path)) == 1)
-        assert numbers_stored(tmp_path) == [3], "passed, and not over yet"
+        assert numbers_stored(tmp_path) == [3], "passed, and not done yet"
 
 
 async def test_what_readers_have_passed_stays_while_its_message_may_come_again_D4(tmp_path: Path) -> None:
-    floors = Floors((0,))
-    async with opened(tmp_path, floors=floors) as bolt:
+    decided = Decided()
+    async with opened(tmp_path, decided=decided) as bolt:
         await feed(bolt, [tuple_of(1)])
         await feed(bolt, [tuple_of(2)])
         say_done(tmp_path, 2)
-        floors.announce(says(2, 1))
+        decide(decided, note(2, 1))
         await becomes(lambda: len(segments_of(tmp_path)) == 1)
         await feed(bolt, [tuple_of(1)])
     assert numbers_stored(tmp_path) == [1]
 
 
-@pytest.mark.parametrize("roots", [(), (9,)], ids=["one message", "two messages"])
-async def test_an_input_of_several_messages_is_kept_until_all_are_over_D15(
-    roots: tuple[int, ...], tmp_path: Path
+async def test_after_a_going_back_an_output_of_a_message_that_is_done_may_come_in_the_tree_of_another_D4(
+    tmp_path: Path,
 ) -> None:
-    floors = Floors((0,))
-    async with opened(tmp_path, floors=floors) as bolt:
-        await feed(bolt, [tuple_of(1, others=roots), tuple_of(2)])
+    """The second time, another message may be the one that a count names it by."""
+    decided = Decided()
+    async with opened(tmp_path, decided=decided) as bolt:
+        await feed(bolt, [tuple_of(1)])
         say_done(tmp_path, 1)
-        floors.announce(says(9, *roots))
-        if roots:
-            await looked(bolt, floors)
-            assert len(bolt._segments.remembered) == 2
-            floors.announce(says(10))
+        decided.went_back()
+        decide(decided, note(2, 2))
+        await looked(bolt, decided)
+        await feed(bolt, [tuple_of(1, others=[2])])
+        assert numbers_stored(tmp_path) == [1]
+        for newest in (2, 2):
+            decide(decided, note(newest))
         await becomes(lambda: not segments_of(tmp_path))
 
 
-async def looked(bolt: Any, floors: Floors) -> None:
-    """Returns once all was looked at by what the floors say now."""
-    await becomes(lambda: all(one.looked == floors.version for one in [*bolt._segments.remembered._filed]))
+async def test_an_input_of_several_messages_is_kept_until_all_are_done_D15(tmp_path: Path) -> None:
+    decided = Decided()
+    async with opened(tmp_path, decided=decided) as bolt:
+        await feed(bolt, [tuple_of(1, others=[9]), tuple_of(2)])
+        say_done(tmp_path, 1)
+        decide(decided, note(9, 9))
+        await looked(bolt, decided)
+        assert len(bolt._segments.remembered) == 2
+        decide(decided, note(10))
+        await becomes(lambda: not segments_of(tmp_path))
+
+
+async def looked(bolt: Any, decided: Decided) -> None:
+    """Returns once all was looked at after the last decision."""
+    await becomes(lambda: all(one.looked == decided.version for one in [*bolt._segments.remembered._filed]))
 
 
 async def test_a_dead_message_is_remembered_until_it_cannot_be_replayed_by_hand_E1(tmp_path: Path) -> None:
-    floors, tup = Floors((0,)), tuple_of(1)
-    async with opened(tmp_path, floors=floors) as bolt:
-        await feed(bolt, [tup])
+    decided = Decided()
+    async with opened(tmp_path, decided=decided) as bolt:
+        await feed(bolt, [tuple_of(1)])
         say_done(tmp_path, 1)
-        floors.announce(says(5, dead=[tup.origin]))
-        await looked(bolt, floors)
-        await feed(bolt, [tuple_of(1, 4)])
+        decide(decided, note(5, 1))
+        await looked(bolt, decided)
+        await feed(bolt, [tuple_of(1, 6)])
         assert numbers_stored(tmp_path) == [1]
-        floors.announce(says(6))
+        decide(decided, note(6))
         await becomes(lambda: not segments_of(tmp_path))
 
 
-async def test_what_an_earlier_life_of_a_home_had_given_is_kept_until_it_has_caught_up_D4(tmp_path: Path) -> None:
+async def test_what_an_earlier_process_had_given_is_kept_until_it_has_come_again_D4(tmp_path: Path) -> None:
     await handed_over(tmp_path, [1, 2])
-    floors = Floors((0,))
-    async with opened(tmp_path, floors=floors) as bolt:
+    decided = Decided()
+    async with opened(tmp_path, decided=decided) as bolt:
         say_done(tmp_path, 2)
-        floors.announce(says(8, life=2, caught_up=False))
-        await looked(bolt, floors)
-        await feed(bolt, [tuple_of(1, 9, life=2)])
-        assert numbers_stored(tmp_path) == [1, 2]
-        floors.announce(says(9, life=2))
+        decide(decided, note(8, life=2))
+        await looked(bolt, decided)
+        out = await feed(bolt, [tuple_of(1, 9, life=2), tuple_of(2, 10, life=2)])
+        assert len(out.acked) == bolt.duplicates == 2
+        decide(decided, note(9, life=2))
+        await looked(bolt, decided)
+        assert len(bolt._segments.remembered) == 2, "both are in one segment"
+        decide(decided, note(10, life=2))
         await becomes(lambda: not segments_of(tmp_path))
 
 
-async def test_an_input_that_comes_again_under_another_number_is_over_with_that_D4(tmp_path: Path) -> None:
-    floors = Floors((0,))
-    async with opened(tmp_path, floors=floors) as bolt:
+async def test_an_input_that_comes_again_under_another_number_is_done_with_that_D4(tmp_path: Path) -> None:
+    decided = Decided()
+    async with opened(tmp_path, decided=decided) as bolt:
         await feed(bolt, [tuple_of(1)])
         await feed(bolt, [tuple_of(1, 7)])
         say_done(tmp_path, 1)
-        floors.announce(says(6))
-        await looked(bolt, floors)
+        decide(decided, note(6))
+        await looked(bolt, decided)
         assert len(bolt._segments.remembered) == 1
-        floors.announce(says(7))
+        decide(decided, note(7))
         await becomes(lambda: not segments_of(tmp_path))
 
 
-async def test_by_what_something_was_forgotten_is_known_after_a_restart_so_stale_tuples_are_refused_D5(
+async def test_an_input_that_comes_twice_within_a_batch_is_done_with_the_second_D4(tmp_path: Path) -> None:
+    """The first one was waiting when a worker died."""
+    decided = Decided()
+    async with opened(tmp_path, decided=decided) as bolt:
+        await feed(bolt, [tuple_of(1, life=1), tuple_of(1, 7, life=2)])
+        assert (bolt.stored, bolt.duplicates) == (1, 1)
+        say_done(tmp_path, 1)
+        decide(decided, note(6, life=2))
+        await looked(bolt, decided)
+        assert len(bolt._segments.remembered) == 1
+        decide(decided, note(7, life=2))
+        await becomes(lambda: not segments_of(tmp_path))
+
+
+async def test_what_was_handed_over_after_the_worker_had_gathered_stays_until_the_next_decision_P4(
     tmp_path: Path,
 ) -> None:
-    floors = Floors((0,))
-    async with opened(tmp_path, floors=floors) as bolt:
+    decided = Decided()
+    decided.gathered = 1
+    async with opened(tmp_path, decided=decided) as bolt:
         await feed(bolt, [tuple_of(1)])
-        say_done(tmp_path, 1)
-        floors.announce(says(1))
-        await becomes(lambda: not segments_of(tmp_path))
-    again = Floors((0,))
-    async with opened(tmp_path, floors=again):
-        assert again.refuses(message(1))
-        assert not again.refuses(message(2))
+        decided.gathered = 0
+        decide(decided, note(1))
+        await looked(bolt, decided)
+        assert len(bolt._segments.remembered) == 1
+        decide(decided, note(1))
+        await becomes(lambda: not len(bolt._segments.remembered))
 
 
 async def test_numbers_go_on_where_they_were_though_all_segments_are_gone(tmp_path: Path) -> None:
-    floors = Floors((0,))
-    async with opened(tmp_path, floors=floors) as bolt:
+    decided = Decided()
+    async with opened(tmp_path, decided=decided) as bolt:
         await feed(bolt, [tuple_of(1)])
         await feed(bolt, [tuple_of(2)])
         say_done(tmp_path, 2)
-        floors.announce(says(2))
+        decide(decided, note(2))
         await becomes(lambda: not segments_of(tmp_path))
     await handed_over(tmp_path, [3])
     assert [path.name for path in segments_of(tmp_path)] == ["seg-000000000002.arrow"]
@@ -141,23 +176,61 @@ async def test_folders_of_tasks_that_are_no_more_are_cleared_by_those_there_are(
     await handed_over(tmp_path, range(40), 4)
     for task in range(4):
         say_done(tmp_path, 100, task)
-    floors = [Floors((0,)), Floors((0,))]
-    async with opened(tmp_path, 0, 2, floors[0]), opened(tmp_path, 1, 2, floors[1]):
-        for one in floors:
-            one.announce(says(40))
+    decided = Decided()
+    async with opened(tmp_path, 0, 2, decided) as first, opened(tmp_path, 1, 2, decided) as second:
+        for bolt in (first, second):
+            await feed(bolt, [tuple_of(number, life=2) for number in range(40)])
+        say_done(tmp_path, 200, 0)
+        say_done(tmp_path, 200, 1)
+        decide(decided, note(40, life=2))
         await becomes(lambda: not segments_of(tmp_path))
 
 
-async def test_what_is_over_and_unread_is_not_remembered_by_the_next_run(tmp_path: Path) -> None:
-    """A backlog that Spark has to read costs no memory."""
-    floors = Floors((0,))
-    async with opened(tmp_path, floors=floors) as bolt:
+async def test_what_is_done_and_unread_is_not_remembered_by_the_next_run(tmp_path: Path) -> None:
+    """A backlog that Spark has to read costs no memory. What is decided last is forgotten when the bolt closes."""
+    decided = Decided()
+    async with opened(tmp_path, decided=decided) as bolt:
         await feed(bolt, map(tuple_of, range(1, 101)))
-        floors.announce(says(100))
-        await becomes(lambda: own(tmp_path).kept().over > 0 and not len(bolt._segments.remembered))
+        decide(decided, note(100))
     there = len(segments_of(tmp_path))
     assert there == own(tmp_path).kept().over
     async with opened(tmp_path) as bolt:
         assert len(bolt._segments.remembered) == 0
         say_done(tmp_path, there)
         await becomes(lambda: not segments_of(tmp_path))
+
+
+async def test_of_what_earlier_processes_have_left_the_newest_is_remembered_and_the_rest_is_told_K576(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(1, 6):
+        await handed_over(tmp_path, [number])
+    monkeypatch.setattr(store, "EARLIER_MAX", 3)
+    async with opened(tmp_path) as bolt:
+        out = await feed(bolt, [tuple_of(number, life=2) for number in (3, 4, 5)])
+        assert len(out.acked) == bolt.duplicates == 3
+        assert "2 outputs of earlier processes" in caplog.text
+        assert caplog.text.count("K576") == 1
+        assert any(line.startswith("2 of earlier processes") for line in bolt.summary())
+        say_done(tmp_path, 5)
+        await becomes(lambda: len(segments_of(tmp_path)) == 3)
+        assert numbers_stored(tmp_path) == [3, 4, 5]
+
+
+async def test_segments_of_an_earlier_version_are_read_which_had_a_column_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Segments.write
+
+    def as_before(self: Segments, number: int, batch: pa.RecordBatch) -> None:
+        messages = pa.array([[1]] * batch.num_rows, pa.list_(pa.uint64()))
+        field = pa.field("_message", messages.type, nullable=False)
+        arrays = [*batch.columns, messages]
+        write(self, number, pa.RecordBatch.from_arrays(arrays, schema=batch.schema.append(field)))
+
+    with monkeypatch.context() as earlier:
+        earlier.setattr(Segments, "write", as_before)
+        await handed_over(tmp_path, [1, 2])
+    told = await handed_over(tmp_path, [1, 2, 3])
+    assert len(told.acked) == 3
+    assert numbers_stored(tmp_path) == [1, 2, 3]

@@ -10,11 +10,11 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'")
 
-from handover_kit import becomes, handed_over, input_folder, opened, says, segments_of, tuple_of
+from handover_kit import becomes, decide, handed_over, input_folder, note, opened, segments_of, tuple_of
 from jobs_kit import Clock
 from spark_kit import HandedOver
 
-from acker.floors import Floors
+from acker.frontier import Decided
 from bridge.files import history as module
 from bridge.files.history import History, Piece, outlived, pieces_between
 from bridge.files.input import StreamInput
@@ -232,7 +232,7 @@ def test_a_history_that_was_deleted_or_a_segment_after_it_is_told_and_not_waited
 async def test_the_hand_over_removes_what_is_folded_alone_and_with_other_tasks_the_history_goes_on(
     tmp_path: Path,
 ) -> None:
-    floors, folder = Floors((0,)), tmp_path / "history"
+    decided, folder = Decided(), tmp_path / "history"
 
     def kept() -> list[int]:
         history = History(StreamInput(input_folder(tmp_path)), folder, ["number"], fold_segments=FOLD)
@@ -241,11 +241,11 @@ async def test_the_hand_over_removes_what_is_folded_alone_and_with_other_tasks_t
         pieces = pieces_between(history.stream, folder, history.first, history.reached)
         return sorted(one for piece in pieces for one in read_segment(piece.path).column("number").to_pylist())
 
-    async with opened(tmp_path, floors=floors) as bolt:
+    async with opened(tmp_path, decided=decided) as bolt:
         for number in range(1, FOLD + 2):
             await feed(bolt, [tuple_of(number)])
         assert kept() == [*range(1, FOLD + 2)]
-        floors.announce(says(FOLD + 1))
+        decide(decided, note(FOLD + 1))
         await becomes(lambda: len(segments_of(tmp_path)) == 1)
     await handed_over(tmp_path, range(FOLD + 2, 20), 2)
     assert kept() == [*range(1, 20)]

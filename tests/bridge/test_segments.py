@@ -218,14 +218,17 @@ def test_the_end_holds_until_there_is_more(segments: Segments) -> None:
 
 def test_what_is_noted_is_read_again(segments: Segments) -> None:
     assert segments.kept() == SegmentBounds()
-    kept = SegmentBounds(12, 10, (b"\x00a floor", b"another"))
+    kept = SegmentBounds(12, 10)
     segments.keep(kept)
     assert segments.kept() == kept
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"over 1\n", b"over x\nread 1\n", b"over 1\nread 1\nfloor xyz\n", b"\xff\n\xff"]
-)
+def test_floors_in_a_note_of_an_earlier_version_mean_nothing(segments: Segments) -> None:
+    (segments.folder / "kept").write_text("over 12\nread 10\nfloor 00ff\nfloor 01\n", "ascii")
+    assert segments.kept() == SegmentBounds(12, 10)
+
+
+@pytest.mark.parametrize("content", [b"", b"over 1\n", b"over x\nread 1\n", b"over 1\nread\n", b"\xff\n\xff"])
 def test_a_note_that_is_damaged_is_told_by_its_file(content: bytes, segments: Segments) -> None:
     (segments.folder / "kept").write_bytes(content)
     with pytest.raises(ConfigurationError, match="kept can't be read"):

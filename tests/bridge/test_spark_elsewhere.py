@@ -1,5 +1,5 @@
 """Runs of the command whose Spark is not theirs: a standalone cluster, and a Spark Connect server, started from the pip
-package. `make test-all` runs more of them.
+package.
 """
 
 import contextlib
@@ -142,7 +142,8 @@ def test_a_run_on_a_local_cluster_counts_exactly_though_spark_draws_no_secret_th
     is_exact(tmp_path)
 
 
-@pytest.mark.parametrize("ready", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow  # a server of its own; what a client says and is told is in test_connect_telling
+@pytest.mark.parametrize("ready", [False, True])
 def test_a_run_over_spark_connect_counts_exactly_closes_its_windows_and_ends_with_its_sources(
     ready: bool, run_in: Callable[..., Run], tmp_path: Path
 ) -> None:

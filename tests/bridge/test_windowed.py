@@ -210,6 +210,7 @@ def test_in_update_mode_each_change_comes_and_the_one_of_the_greatest_revision_i
     assert len({(row.start, row.shop, row.revision) for row in results}) == len(results)
 
 
+@pytest.mark.slow
 @needs_spark
 @pytest.mark.parametrize(
     "windows",

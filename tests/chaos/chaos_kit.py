@@ -38,6 +38,7 @@ WORDS: Final = 2  # of each record
 IN_FLIGHT: Final = 20  # more messages than a worker has at hand by chance, when another one stands still
 DROPS: Final = "outputs were all stored before"  # what a sink's process says when it knows the first that it gets
 PATIENCE_S: Final = 90.0  # for what takes some seconds on a quiet machine
+ALL_GONE_S: Final = 10.0  # a supervisor's end: workers close for 2 s and end for 2, or a guard kills them after 2.5
 
 
 def wait_for(condition: Callable[[], Any], what: str, within_s: float = PATIENCE_S) -> Any:
@@ -340,7 +341,7 @@ def running(
         process.kill()
         process.wait()
         with contextlib.suppress(AssertionError):  # its workers end by themselves, and tidy up,
-            wait_for(lambda: not group_lives(process.pid), "the end of its workers", within_s=4)
+            wait_for(lambda: not group_lives(process.pid), "the end of its workers", within_s=ALL_GONE_S)
         with contextlib.suppress(ProcessLookupError):  # or are the reason why a test fails
             os.killpg(process.pid, signal.SIGKILL)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from chaos_kit import wait_for
+from chaos_kit import ALL_GONE_S, wait_for
 from proc_kit import left_over
 
 from topology.user_frames import HOME, PACKAGES
@@ -28,7 +28,7 @@ def folder() -> Iterator[Path]:
     try:
         yield place
         try:
-            wait_for(lambda: not left_over(place), "the end of all processes", within_s=5)
+            wait_for(lambda: not left_over(place), "the end of all processes", within_s=ALL_GONE_S)
         finally:
             assert left_over(place) == []
     finally:

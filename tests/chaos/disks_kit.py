@@ -44,7 +44,7 @@ class Disk:
 
 
 @contextlib.contextmanager
-def small_disk(path: Path, megabytes: int = 8, inodes: int = 0) -> Iterator[Disk]:
+def small_disk(path: Path, megabytes: int = 24, inodes: int = 0) -> Iterator[Disk]:
     """Makes one in a namespace of its own, which ends with its last process. Skips where that is not allowed.
     `inodes`: how many files it has at most; 0: as many as there is memory for."""
     if shutil.which("unshare") is None or shutil.which("nsenter") is None:
@@ -99,8 +99,17 @@ def refusing(run: Run, call: str, error: str, path: Path, when: str = "1+") -> I
         yield
     finally:
         for tracer in tracers:
-            tracer.terminate()
-            tracer.communicate()
+            _end(tracer)
+
+
+def _end(tracer: "subprocess.Popen[bytes]") -> None:
+    """Ends a tracer. It can't let go of a process that is just starting another one: each waits for the other."""
+    tracer.terminate()
+    try:
+        tracer.communicate(timeout=1)
+    except subprocess.TimeoutExpired:
+        tracer.kill()
+        tracer.communicate()
 
 
 # -- what is stored

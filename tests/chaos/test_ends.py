@@ -89,6 +89,7 @@ def test_a_reader_that_goes_away_is_no_crash(folder: Path) -> None:
 # -- what can't begin
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [8, 10, 16, 32, 64])
 def test_too_few_file_descriptors_are_one_sentence_f15(folder: Path, limit: int) -> None:
     """At no limit does libzmq abort, or anything hang: it runs, or says what to do. 200 records."""

@@ -64,6 +64,7 @@ def test_rows_are_exact_after_five_kills_at_random_points_f1(
         assert outcome.total("emitted") == outcome.total("acked")
 
 
+@pytest.mark.slow
 def test_a_worker_that_has_both_spout_and_sink_can_be_killed_f1(folder: Path) -> None:
     """Its source is read on from what was kept, and the sink drops what it knows. 8,000 records; killed twice, or until
     a sink has met what it knew, as mostly the first one has: what is stored may be kept as done, too, and what one
@@ -110,6 +111,7 @@ def test_one_worker_can_be_killed_twenty_times_in_one_run_f38(folder: Path) -> N
 # -- bolts that end their process, and one that only tries
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trouble", "words"),
     [("_exit", "ended with status 1"), ("segfault", "was killed by SIGSEGV"), ("abort", "was killed by SIGABRT")],

@@ -43,6 +43,7 @@ def poisoned(folder: Path, *poison: int, within_s: float = 90.0, **values: Any) 
     return outcome
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["_exit", "segfault"])
 def test_a_record_that_takes_the_other_worker_down_is_dead_after_three_deaths_f12(folder: Path, how: str) -> None:
     outcome = poisoned(folder, AT, where="other", how=how)
@@ -65,6 +66,7 @@ def test_two_such_records_are_found_within_the_budget_f12(folder: Path) -> None:
     assert outcome.figures["restarts"] <= 6
 
 
+@pytest.mark.slow
 def test_a_record_that_takes_its_own_spouts_worker_down_is_found_by_the_marks_f12(folder: Path) -> None:
     outcome = poisoned(folder, AT, where="own")
     assert outcome.figures["restarts"] <= 5
@@ -80,6 +82,7 @@ def test_two_records_that_take_their_own_spouts_worker_down_are_found_within_the
     assert outcome.figures["restarts"] <= 9
 
 
+@pytest.mark.slow
 def test_a_run_without_workers_dies_with_such_a_record_and_later_ones_find_it_f12(folder: Path) -> None:
     """The process is the run; it is the next ones on its state directory that isolate the record. Nobody knows how
     they have died, so each death counts as one by SIGKILL does."""

@@ -45,6 +45,7 @@ def rises(folder: Path) -> None:
     assert begun == sorted(set(begun)), f"positions have to have moved: {begun}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [(0, 0, 0), (2, 3, 1)], ids=["one-process", "2-then-3-then-1-workers"])
 def test_a_run_that_is_killed_twice_goes_on_where_it_was_f3_f54(folder: Path, workers: tuple[int, ...]) -> None:
     """Also by other numbers of workers, to whom what was kept is given."""
@@ -79,6 +80,7 @@ def test_the_tasks_of_a_spout_may_change_after_kills_f54(folder: Path) -> None:
     assert "'numbers' has 1 task in place of 2" in outcome.said
 
 
+@pytest.mark.slow
 def test_the_tasks_of_a_spout_may_change_after_a_drained_stop_f54(folder: Path) -> None:
     """2, 1, and 2 again. Two tasks that share a partition are not as far as each other, and what comes after them
     begins at the lower of their marks: that much is read again and known to the sink, and nothing after one task."""

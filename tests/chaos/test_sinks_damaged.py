@@ -10,6 +10,7 @@ from disks_kit import DISKS
 COUNT = 6_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("name", ["store.db", "store.jsonl"])
 def test_a_sink_s_file_that_was_damaged_under_it_ends_the_run_with_an_error_f72(

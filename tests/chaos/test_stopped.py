@@ -18,6 +18,7 @@ RATE = 4_000
 PACED: dict[str, Any] = {"count": 6_400, "rate": RATE}
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_stopped_is_killed_as_silent_and_replaced_f2_a15(folder: Path) -> None:
     """There is no zombie to be woken: it is killed and reaped before its replacement starts. 6,400 records."""
     with running(folder, **PACED, layout="apart") as run:
@@ -51,6 +52,7 @@ def test_a_worker_that_is_stopped_for_a_second_is_left_alone_f2(folder: Path) ->
     assert (outcome.figures["restarts"], outcome.total("failed")) == (0, 0)
 
 
+@pytest.mark.slow
 def test_a_supervisor_that_is_stopped_blames_nobody_and_holds_up_nothing_f4(folder: Path) -> None:
     """For 4.5 s: half as much again as the silence that workers are killed for; 30 s would differ in length alone."""
     with running(folder, count=ENDLESS, rate=RATE) as run:
@@ -94,6 +96,7 @@ def test_everything_can_be_suspended_for_a_while_without_a_timeout_f5(folder: Pa
 # -- blocked loops
 
 
+@pytest.mark.slow
 def test_a_bolt_that_blocks_its_loop_is_named_with_its_line_and_left_alone_f8(folder: Path) -> None:
     """For twice as long as it takes to be told: a supervisor that stood still for a second itself begins to count anew
     (F4), and a busy machine does that to it."""

@@ -51,6 +51,7 @@ def test_workers_that_are_blocked_end_with_their_supervisor_too_f3(folder: Path)
         wait_for(lambda: not left_over(folder), "the end of workers, sockets and the run directory", within_s=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", ["stopped", "hung with the interpreter's lock"])
 def test_workers_that_can_not_notice_it_are_ended_when_their_supervisor_is_killed_f67(
     folder: Path, trouble: str
@@ -103,6 +104,7 @@ def test_frozen_workers_are_ended_or_named_with_what_to_do_when_their_supervisor
     exactly(folder, FEWER)
 
 
+@pytest.mark.slow
 def test_a_guard_that_was_killed_is_replaced_with_the_next_worker_f67(folder: Path) -> None:
     with running(folder, count=ENDLESS, rate=2_000, layout="apart") as run:
         run.until_done(500)
@@ -122,6 +124,7 @@ def test_a_guard_that_was_killed_is_replaced_with_the_next_worker_f67(folder: Pa
         wait_for(lambda: not [pid for pid in workers if state_of(pid)], "the end of the workers", within_s=5)
 
 
+@pytest.mark.slow
 def test_a_worker_that_nobody_could_end_is_ended_by_the_next_run_which_says_so_f67(folder: Path) -> None:
     """Its guard was killed as well. `kedge state` ends nobody, and names it."""
     with running(folder, count=FEWER, rate=2_000, layout="apart") as run:
@@ -183,6 +186,7 @@ def stands_still(count: Callable[[], int]) -> bool:
     return count() == before
 
 
+@pytest.mark.slow
 def test_a_second_run_on_one_state_directory_is_refused_and_disturbs_nothing_f24(folder: Path) -> None:
     """Also by another path to the directory."""
     (folder / "alias").symlink_to(folder)

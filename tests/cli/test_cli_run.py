@@ -26,9 +26,10 @@ def test_a_run_ends_with_a_summary_on_stdout_and_everything_else_on_stderr(folde
     assert lines[3].split()[:4] == ["odd", "1,000", "500", "0"]
     assert lines[4].split()[:4] == ["forget", "500", "0", "0"]
     assert re.match(r"  latency  p50 [\d.]+ ms, p99 [\d.]+ ms, max [\d.]+ ms", lines[5])
-    assert lines[6:8] == ["forget: nothing is kept \\x1b[31m[bold]", "  by design"]
-    assert re.fullmatch(r"try next: \S*kedge run counting.py .*# resumes from here", lines[8]), "nothing is stored here"
-    assert len(lines) == 9
+    assert re.fullmatch(r"  kept     \d+ checkpoints?, of up to [\d.]+ k?B and [\d.]+ [mµ]?s", lines[6])
+    assert lines[7:9] == ["forget: nothing is kept \\x1b[31m[bold]", "  by design"]
+    assert re.fullmatch(r"try next: \S*kedge run counting.py .*# resumes from here", lines[9]), "nothing is stored here"
+    assert len(lines) == 10
     assert PLAIN_LINE.search(result.stderr)
 
 
@@ -54,7 +55,7 @@ def test_the_last_line_of_stdout_is_the_run_in_figures_with_json(folder: Path) -
     assert result.returncode == 0, result.stderr
     (line,) = result.stdout.splitlines()
     figures = json.loads(line)
-    told = "topology seconds workers spouts bolts latency_ms dead_letters restarts"
+    told = "topology seconds workers spouts bolts latency_ms dead_letters checkpoint restarts"
     assert list(figures) == told.split()
     assert (figures["topology"], figures["workers"], figures["restarts"]) == ("counting", 1, 0)
     numbers, odd, forget = figures["spouts"]["numbers"], figures["bolts"]["odd"], figures["bolts"]["forget"]
@@ -132,6 +133,7 @@ def test_for_seconds_drains_and_is_no_failure(folder: Path) -> None:
     assert "endless was stopped and has drained after" in result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("time_", ["1200ms", "1.2s", "0.02m"])
 def test_for_takes_a_time_with_its_unit(folder: Path, time_: str) -> None:
     begun = time.monotonic()

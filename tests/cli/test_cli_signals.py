@@ -36,6 +36,7 @@ def test_a_second_signal_ends_the_run_now_and_says_what_was_in_flight(folder: Pa
     assert "not done at the end" in summary
 
 
+@pytest.mark.slow
 def test_a_loop_that_a_bolt_blocks_is_named_the_first_signal_is_answered_and_the_second_ends_it_f69(
     folder: Path,
 ) -> None:

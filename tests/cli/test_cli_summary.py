@@ -11,7 +11,7 @@ from topology.cli.output.rates import Now, RateShape
 from topology.cli.output.summary import summary
 from topology.runtime.run.report import Report
 from topology.runtime.telemetry.histogram import Histogram
-from topology.runtime.telemetry.metrics import RARE, BoltCounts, Snapshot, SpoutCounts
+from topology.runtime.telemetry.metrics import RARE, BoltCounts, CheckpointFigures, Snapshot, SpoutCounts
 
 
 def snapshot(**spout: int) -> Snapshot:
@@ -73,7 +73,41 @@ def test_what_happens_rarely_has_a_line_where_it_has_happened_and_none_where_it_
 
 def test_the_figures_in_json_are_those_that_were_promised_and_no_others() -> None:
     figures = replace(snapshot(), rare={"stalls of the loop": 1}).as_json()
-    assert list(figures) == ["topology", "seconds", "workers", "spouts", "bolts", "latency_ms", "dead_letters"]
+    shown = ["topology", "seconds", "workers", "spouts", "bolts", "latency_ms", "dead_letters", "checkpoint"]
+    assert list(figures) == shown
+    assert figures["checkpoint"] is None
+
+
+def test_json_has_the_last_checkpoint_of_a_run_that_keeps_something() -> None:
+    figures = replace(snapshot(), checkpoint=CheckpointFigures(57, 0.2, 1234, 0.0123456789, 40, 5678, 0.5)).as_json()
+    assert figures["checkpoint"] == {
+        "number": 57,
+        "age_s": 0.2,
+        "bytes": 1234,
+        "seconds": 0.012346,
+        "taken": 40,
+        "bytes_max": 5678,
+        "seconds_max": 0.5,
+    }
+
+
+def test_a_run_that_keeps_something_says_how_many_checkpoints_and_the_largest_and_slowest_one() -> None:
+    last = CheckpointFigures(57, 12.34, 1234, 0.003, 1_040, 56_789, 0.0123)
+    kept = replace(snapshot(), checkpoint=last)
+    assert "  kept     1,040 checkpoints, of up to 56.8 kB and 12 ms" in list(summary(Report(kept), "again"))
+    assert not any("checkpoint" in line for line in summary(Report(snapshot()), "again"))
+
+
+def test_a_run_that_was_cut_off_says_how_old_its_last_checkpoint_is_and_what_is_remembered() -> None:
+    last = CheckpointFigures(57, 12.34, 1234, 0.003, 1, 56_789, 0.0123)
+    bolts = {"store": BoltCounts(executed=3, remembered=1_234_567, remembered_bytes=98_765_432)}
+    kept = replace(snapshot(), checkpoint=last, bolts=bolts)
+    told = list(summary(Report(kept, "aborted"), "again"))
+    assert told[5:8] == [
+        "  kept     1 checkpoint, of up to 56.8 kB and 12 ms",
+        "           the last one was decided 12.3 s before the end",
+        "           1,234,567 inputs still remembered, 98.8 MB",
+    ]
 
 
 def test_a_run_that_was_not_done_says_how_many_messages_were_not() -> None:

@@ -95,10 +95,11 @@ def test_a_terminal_shows_a_row_for_each_component_and_leaves_only_the_summary(f
     with terminal(folder, "run", "endless.py", "--for", "1.2") as run:
         run.until_shown("is the limit")
         top = next(number for number, line in enumerate(run.lines()) if TITLES in line)
-        figures, _, ticks, hold, limit = run.lines()[top - 1 : top + 4]
+        figures, _, ticks, hold, kept, limit = run.lines()[top - 1 : top + 5]
         assert re.match(r"endless  0:00:0\d  [\d.,]+ records/s  acked [\d,]+  pending \d+  p50 ", figures)
         assert ticks.startswith("ticks ")
         assert hold.startswith("hold ")
+        assert re.fullmatch(r"checkpoint \d+\.\d s ago  [\d.]+ k?B in [\d.]+ [mµ]?s", kept)
         assert limit.startswith("the source 'ticks' is the limit")
         assert not run.cursor_shown
         assert run.end() == 0

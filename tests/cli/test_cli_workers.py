@@ -126,7 +126,7 @@ def test_json_has_the_keys_of_a_run_in_one_process_and_counts_all_workers(folder
     assert result.returncode == 0, result.stderr
     (line,) = result.stdout.splitlines()
     figures = json.loads(line)
-    told = "topology seconds workers spouts bolts latency_ms dead_letters restarts"
+    told = "topology seconds workers spouts bolts latency_ms dead_letters checkpoint restarts"
     assert list(figures) == told.split()
     assert (figures["workers"], figures["restarts"]) == (2, 0)
     assert figures["spouts"]["numbers"]["acked"] == figures["bolts"]["hold"]["executed"] == 1000
@@ -142,6 +142,7 @@ def test_one_worker_is_a_process_of_its_own_and_more_than_there_are_tasks_is_sai
     assert "2 of 5 workers have tasks" in many.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["spread.py", "./spread.py:topology", "spread", "spread:topology"])
 def test_workers_make_the_topology_that_the_command_names_wherever_its_code_goes(folder: Path, target: str) -> None:
     state = folder / "state"
@@ -359,6 +360,7 @@ def test_head_takes_the_first_line_of_a_worker_that_prints_and_the_run_ends_clea
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.slow
 def test_on_a_terminal_each_worker_has_a_line_in_the_view_and_what_they_print_stands_whole_above_it(
     folder: Path,
 ) -> None:
@@ -376,6 +378,7 @@ def test_on_a_terminal_each_worker_has_a_line_in_the_view_and_what_they_print_st
     assert re.search(r"\b0:00:(0[3-9]|[1-5]\d)\b", shown), "300 numbers take three seconds, and more on a busy machine"
 
 
+@pytest.mark.slow
 def test_without_colours_the_view_of_workers_has_none(folder: Path) -> None:
     _, plain = on_a_terminal(folder, "run", "spread.py", *TWO, "--set", "every_s=0.002", NO_COLOR="1")
     assert WORKER_ROW.search(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", plain.replace("\r", "\n")))

@@ -115,6 +115,7 @@ def test_without_a_run_the_next_run_replays_and_what_is_done_is_gone(bad: Path) 
     assert kedge("run", "bad.py", cwd=bad).returncode == 0, "nothing is new, and no letter is left"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), ("--workers", "2")])
 def test_a_run_is_asked_where_there_is_one(bad: Path, workers: tuple[str, ...]) -> None:
     endless = ("--set", "count=1000000000", "--set", "pause_s=0.1")

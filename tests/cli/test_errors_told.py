@@ -137,6 +137,7 @@ def test_what_our_constructors_refuse_names_the_users_line(folder: Path) -> None
     assert f"  at: {folder / 'wrong.py'}:{line}, in topology\n" in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held", ["lock", "socket", "file", "generator"])
 def test_a_bolt_that_cant_be_copied_names_the_attribute(folder: Path, held: str) -> None:
     found = refused(folder, "wrong.py", "--set", f"held={held}")
@@ -237,6 +238,7 @@ def test_a_missing_module_says_where_it_is_to_be_installed(folder: Path, source:
     assert re.search(advice, found.next)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), TWO])
 @pytest.mark.parametrize(
     ("path", "said", "code"),

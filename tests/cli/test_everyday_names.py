@@ -42,6 +42,7 @@ def test_kedge_has_all_public_names_of_topology_spouts_and_bolts_and_they_are_th
         _ = whole.Topolgy  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [[], ["--workers", "2"]])
 @pytest.mark.parametrize("command", [(), (sys.executable, "-m", "kedge")])
 def test_a_topology_in_a_file_called_topology_runs(

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from cli_kit import Told, kedge, told
+from cli_kit import Told, kedge, kedge_here, told
 
 HOSTILE = """
 import asyncio
@@ -110,7 +110,7 @@ def hostile(folder: Path) -> Path:
 
 
 def refused(folder: Path, *arguments: object) -> Told:
-    result = kedge("run", *arguments, cwd=folder)
+    result = kedge_here("run", *arguments, cwd=folder)  # nothing of it runs
     assert (result.returncode, result.stdout) == (2, ""), result.stderr
     return told(result.stderr)
 
@@ -131,6 +131,7 @@ def test_whatever_importing_the_file_raises_is_told_and_is_no_mistake_of_ours(ho
     assert found.code == "K119"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Mute", "Leaving", "Base", "MemoryError"])
 @pytest.mark.parametrize("workers", [(), ("--workers", "2")])
 def test_whatever_the_code_of_a_component_raises_ends_its_message_or_the_run_and_nothing_else(

@@ -1,6 +1,7 @@
 """The log of `kedge run`: one look whoever logs, with worker, component and task; JSON that can be read whole."""
 
 import json
+import logging
 import os
 import pty
 import re
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_kit import KEDGE, PATIENCE_S, environment, kedge
+from cli_kit import KEDGE, PATIENCE_S, environment, kedge, kedge_here
 
 SPEAKING = """
 import asyncio
@@ -169,6 +170,7 @@ def test_with_json_every_line_on_stderr_is_one_object(speaking: Path, workers: t
     assert {"at import", "seen twice"} <= {one["event"] for one in found}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["run", "nowhere.py"], ["run", "speaking.py", "--nothing"], ["rnu"]])
 def test_with_json_an_error_is_an_object_too(speaking: Path, arguments: list[str]) -> None:
     for given, env in ((("--log-format", "json"), {}), ((), {"KEDGE_LOG_FORMAT": "json"})):
@@ -212,6 +214,7 @@ def test_auto_is_console_on_a_terminal(speaking: Path) -> None:
     assert b"{" not in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), ("--workers", 2)])
 def test_the_level_holds_for_everybody_in_each_process(speaking: Path, workers: tuple[object, ...]) -> None:
     for given, least in (
@@ -234,6 +237,7 @@ CONFIGURED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*CONFIGURED])
 @pytest.mark.parametrize("workers", [(), ("--workers", 2)])
 def test_logging_that_a_topology_sets_up_is_left_to_it_and_ours_comes_all_the_same(
@@ -297,6 +301,7 @@ def topology(count: int = 300) -> Topology:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("log_format", ["auto", "json"])
 def test_long_lines_of_json_are_whole_beside_what_two_workers_print(
@@ -322,3 +327,11 @@ def test_lines_that_two_workers_print_on_the_same_stdout_are_whole(folder: Path,
     result = kedge("run", "noisy.py", "--workers", "2", cwd=folder, env={"PYTHONUNBUFFERED": unbuffered})
     printed = [line for line in result.stdout.splitlines() if "printed" in line or "end" in line.split()]
     assert {*printed} == {f"printed {number} {number} end" for number in range(300)}
+
+
+def test_a_command_in_the_process_of_a_test_leaves_its_log_as_it_was(tmp_path: Path) -> None:
+    """A second handler prints all entries twice, and without `propagate` a later test finds none of them."""
+    logger = logging.getLogger("kedge")
+    before = [*logger.handlers], [*logging.getLogger().handlers], logger.level, logger.propagate
+    assert kedge_here("run", "nothing.py", cwd=tmp_path).returncode == 2
+    assert ([*logger.handlers], [*logging.getLogger().handlers], logger.level, logger.propagate) == before

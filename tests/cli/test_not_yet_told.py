@@ -29,6 +29,7 @@ topology.bolt("rows", sink, topology.spout("numbers", Numbers(3)).shuffle())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_does_not_come_within_the_limit_is_exit_status_3_F73(folder: Path, workers: int) -> None:
     (folder / "late.py").write_text(LATE)

@@ -94,7 +94,7 @@ def test_a_value_may_hold_equals_signs_and_be_empty() -> None:
 def test_every_field_of_the_configuration_can_be_set_by_option_and_environment_and_the_option_is_stronger() -> None:
     for field in fields(Config):
         default = getattr(Config(), field.name)
-        other = {"guarantee": "at-most-once", "on_dead": "stop", "durability": "process", "check_types": "true"}
+        other = {"guarantee": "at-most-once", "on_dead": "stop", "durability": "checkpoint", "check_types": "true"}
         text = other.get(field.name, "7")
         by_option = configured(Config(), {field.name: text}, {})
         by_environment = configured(Config(), {}, {f"KEDGE_{field.name.upper()}": text})

@@ -242,6 +242,7 @@ def test_ctrl_c_ends_it_with_one_sentence_and_gives_the_directory_back(folder: P
     assert len(exported(folder)) == 17
 
 
+@pytest.mark.slow
 def test_while_the_topology_runs_it_is_refused(folder: Path) -> None:
     endless = APP.replace("Items([", "Paced(Items([").replace("range(count)])", "range(10**6)]), 50.0)")
     (folder / "endless.py").write_text(endless.replace("import Items, Ticker", "import Items, Paced"))

@@ -42,6 +42,7 @@ def stopping(folder: Path) -> Iterator["subprocess.Popen[str]"]:
             stop.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), ("--workers", "2")])
 def test_a_drained_run_says_so_and_has_given_its_state_directory_back(folder: Path, workers: tuple[str, ...]) -> None:
     with running(folder, "endless.py", *workers) as one:
@@ -63,6 +64,7 @@ def test_a_drain_that_its_time_does_not_suffice_for_is_no_success_and_says_what_
         assert one.ended() == 1
 
 
+@pytest.mark.slow
 def test_with_drain_it_waits_for_as_long_as_it_takes(folder: Path) -> None:
     """B11: only then may a changed topology follow, whatever drain_timeout_s is."""
     with running(folder, "endless.py", *PATIENT) as one:

@@ -7,6 +7,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from topology.cli.output.table import Line, lines, wrapped
+from topology.runtime.telemetry.metrics import CheckpointFigures
+
+CHECKPOINT = CheckpointFigures(57, 0.2, 34_500, 0.0123, 40, 34_500, 0.5)
 
 
 def text(line: Line) -> str:
@@ -25,11 +28,13 @@ def style_of(found: list[Line], part: str) -> set[str]:
     workers=st.integers(0, 64),
     limit=st.text(max_size=300),
     draining=st.booleans(),
+    kept=st.sampled_from(["no", "yes", "overdue"]),
 )
 def test_it_never_is_wider_or_longer_than_it_may_be(
-    columns: int, rows: int, components: int, workers: int, limit: str, draining: bool
+    columns: int, rows: int, components: int, workers: int, limit: str, draining: bool, kept: str
 ) -> None:
-    shown = figures(components, workers, limit=limit, draining="draining: 12 messages left" * draining)
+    more = {"checkpoint": CHECKPOINT, "overdue": kept == "overdue"} if kept != "no" else {}
+    shown = figures(components, workers, limit=limit, draining="draining: 12 messages left" * draining, **more)
     found = [text(line) for line in lines(shown, columns, rows)]
     assert 1 <= len(found) <= rows
     assert all(cell_len(line) < max(columns, 2) for line in found), found
@@ -48,6 +53,27 @@ def test_at_80_columns_it_has_a_line_of_titles_and_one_for_each_component_and_wo
         "the source 'lines' is the limit: nothing waits, it pauses 0 % of the time",
     ]
     assert set(found[0]) == {"─"}
+
+
+def test_a_run_that_keeps_something_has_a_line_on_its_last_checkpoint_above_the_bottleneck() -> None:
+    found = lines(figures(checkpoint=CHECKPOINT, remembered=(1_234, 512_345)), 80, 18)
+    assert text(found[-2]) == "checkpoint 0.2 s ago  34.5 kB in 12 ms  1,234 inputs remembered, 512 kB"
+    assert style_of(found, "checkpoint") == {"dim"}
+    assert not any("checkpoint" in text(line) for line in lines(figures(), 80, 18))
+
+
+def test_the_line_on_the_last_checkpoint_fits_80_columns_whatever_the_numbers() -> None:
+    most = CheckpointFigures(10**9, 59.94, 999 * 10**6, 99.4, 10**9, 10**12, 99.4)
+    found = [text(line) for line in lines(figures(checkpoint=most, remembered=(999_400_000, 999 * 10**6)), 80, 18)]
+    assert found[-2] == "checkpoint 59.9 s ago  999 MB in 99 s  999M inputs remembered, 999 MB"
+
+
+def test_a_checkpoint_that_is_overdue_is_shown_on_a_low_terminal_too_and_in_colour() -> None:
+    old = CheckpointFigures(57, 75.0, 34_500, 0.0123, 40, 34_500, 0.5)
+    found = lines(figures(checkpoint=old, overdue=True), 80, 8)
+    assert "checkpoint 75 s ago" in "".join(text(line) for line in found)
+    assert style_of(found, "checkpoint") == {"yellow"}
+    assert not any("checkpoint" in text(line) for line in lines(figures(checkpoint=CHECKPOINT), 80, 8))
 
 
 def test_columns_keep_their_places_whatever_the_numbers_do() -> None:

@@ -86,6 +86,7 @@ def test_a_changed_topology_follows_a_run_that_was_done_with_all(used: Path) -> 
     assert "which had done all that it read: bolt 'check' is gone; " in result.stderr
 
 
+@pytest.mark.slow
 def test_a_changed_topology_is_refused_after_one_that_was_killed_until_that_is_accepted(used: Path) -> None:
     """B11, F53."""
     killed(used)
@@ -101,6 +102,7 @@ def test_a_changed_topology_is_refused_after_one_that_was_killed_until_that_is_a
     assert "may be stored twice (--accept-duplicates): bolt 'check' is gone" in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), ("--workers", "2")])
 def test_after_stop_drain_a_changed_topology_may_follow(used: Path, workers: tuple[str, ...]) -> None:
     with started("run", "bad.py", "--set", "count=1000000", "--set", "pause_s=0.05", *workers, cwd=used) as run:
@@ -110,6 +112,7 @@ def test_after_stop_drain_a_changed_topology_may_follow(used: Path, workers: tup
     assert kedge("run", "bad.py", "--set", "name=parse", *workers, cwd=used).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_file_that_is_missing_is_refused_until_that_is_accepted(used: Path) -> None:
     """D12, F23."""
     (used / ".kedge" / "bad" / "worker-0.db").unlink()

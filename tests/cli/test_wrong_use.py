@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from cli_kit import KEDGE, Told, kedge, one_sentence, started, told
+from cli_kit import KEDGE, Told, kedge, kedge_here, one_sentence, started, told
 
 
 def refused(folder: Path, *arguments: object, status: int = 2, env: Mapping[str, str] | None = None) -> str:
@@ -16,9 +16,17 @@ def refused(folder: Path, *arguments: object, status: int = 2, env: Mapping[str,
     return one_sentence(result)
 
 
+def refused_here(folder: Path, *arguments: object) -> str:
+    """As `refused`, in this process: for what is refused before anything runs."""
+    result = kedge_here(*arguments, cwd=folder)
+    assert result.returncode == 2, result.stderr
+    assert result.stdout == ""
+    return one_sentence(result)
+
+
 def raised(folder: Path, *arguments: object, status: int = 2) -> Told:
-    """As `refused`, for what the user's own code has raised: with a traceback."""
-    result = kedge(*arguments, cwd=folder)
+    """As `refused_here`, for what the user's own code has raised: with a traceback."""
+    result = kedge_here(*arguments, cwd=folder)
     assert result.returncode == status, result.stderr
     assert result.stdout == ""
     found = told(result.stderr)
@@ -73,7 +81,11 @@ def raised(folder: Path, *arguments: object, status: int = 2) -> Told:
     ],
 )
 def test_wrong_use_is_one_sentence_and_exit_status_2(folder: Path, arguments: list[str], said: str) -> None:
-    assert said in refused(folder, *arguments)
+    assert said in refused_here(folder, *arguments)
+
+
+def test_wrong_use_is_the_same_in_a_process_of_its_own(folder: Path) -> None:
+    assert "there is no option --frsh; did you mean '--fresh'?" in refused(folder, "run", "counting.py", "--frsh")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +107,7 @@ def test_wrong_use_is_one_sentence_and_exit_status_2(folder: Path, arguments: li
 def test_what_is_no_topology_is_one_sentence(folder: Path, source: str, said: str) -> None:
     (folder / "broken.py").write_text(source)
     for command in ("run", "check"):
-        assert said in refused(folder, command, "broken.py")
+        assert said in refused_here(folder, command, "broken.py")
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,7 @@ def test_a_mode_has_its_time_for_what_is_left_once_all_is_offered_and_not_before
     assert one.arrived == 50
 
 
+@pytest.mark.slow
 def test_a_mode_that_crashes_has_a_row_that_says_so_and_the_others_go_on(tmp_path: Path, temporary: Path) -> None:
     job = job_of(counting(tmp_path), "crash=true", modes=KEDGE, config=("max_restarts=0",))
     told = Told()
@@ -136,6 +137,7 @@ def test_a_mode_that_there_is_none_of_is_refused_with_what_was_meant(tmp_path: P
         compare(job_of(counting(tmp_path), modes=("embeded",)), Told())
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process(tmp_path: Path) -> None:
     job = job_of(counting(tmp_path), modes=KEDGE, seconds=1.0, rounds=20)
     with apart(job, tmp_path) as one:
@@ -170,6 +172,7 @@ def test_a_mode_for_which_there_is_no_room_says_so_in_its_row(tmp_path: Path, mo
         assert one.problem == f"no space is left in {tempfile.gettempdir()}"
 
 
+@pytest.mark.slow
 def test_after_ctrl_c_each_mode_has_a_row_that_says_how_far_it_came(tmp_path: Path) -> None:
     def pressed(row: ComparisonRow, phase: str) -> None:
         if phase == "measuring":

@@ -125,6 +125,7 @@ def changed(folder: Path, body: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_dead_messages_are_noted_and_the_row_is_a_whole_one(tmp_path: Path) -> None:
     body = """
         if number.value % 10 == 3:

@@ -34,6 +34,7 @@ def left_behind(folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_in_a_pipe_it_tells_each_turn_and_ends_in_a_table_and_the_files_that_were_asked_for(folder: Path) -> None:
     env = {"KEDGE_MODES": "record,embedded", "KEDGE_FOR": "1", "COLUMNS": "80"}
     options = ("--rate", "200", "--warm-up", "0.2", "--rounds", "1", "--report", "a.html", "--png", "a.png")
@@ -68,6 +69,7 @@ def test_with_json_stdout_is_one_object_and_the_table_goes_to_stderr(folder: Pat
     assert "    p50      p90" in result.stderr
 
 
+@pytest.mark.slow
 def test_on_a_terminal_each_mode_has_a_bar_and_ctrl_c_shows_and_keeps_what_was_measured(folder: Path) -> None:
     options = ("--rate", "200", "--for", "1", "--warm-up", "0.2", "--rounds", "50", "--modes", "record,embedded")
     given = {"COMPARED_IN": str(folder)}

@@ -59,7 +59,7 @@ def numbered(n: int) -> Tuple[Number]:
 class End:
     """One life of a worker, and its end of the links."""
 
-    def __init__(self, net: "Net", number: int, incarnation: int, planned: Plan) -> None:
+    def __init__(self, net: "Net", number: int, incarnation: int, planned: Plan, generation: int) -> None:
         self.lost: list[int] = []
         self.refused: list[str] = []
         self.carrier, codec = net.carrier(number, self._received, lambda worker: self.peers.writable(worker), planned)
@@ -82,6 +82,7 @@ class End:
                 codec,
                 lost=lambda owner, why: self.lost.append(owner),
                 refused=lambda owner, text: self.refused.append(text),
+                generation=generation,
             ),
         )
         self.address = net.bind(number, incarnation, self.carrier)
@@ -122,8 +123,8 @@ class Net:
     def bind(self, number: int, incarnation: int, carrier: Carrier) -> str:
         return ""
 
-    def end(self, number: int, incarnation: int = 1, topology: Topology | None = None) -> End:
-        return End(self, number, incarnation, plan(topology or spread(), 2))
+    def end(self, number: int, incarnation: int = 1, topology: Topology | None = None, generation: int = 1) -> End:
+        return End(self, number, incarnation, plan(topology or spread(), 2), generation)
 
     async def close(self) -> None:
         """Closes every end."""

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from link_kit import End, Net, a_while, net_of, numbered, spread, until
 
-from acker.progress import Progress
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.links.peers import SILENT_S
 from topology.runtime.links.protocol import Frame, Kind
@@ -55,29 +54,15 @@ async def test_all_kinds_of_content_come_through(net: Net) -> None:
     root = zero.worker.roots.next_root()
     failure = Failure(Reason.RAISED, "sink", "ValueError: no")
     told: list[object] = []
-    one.worker.progressed = lambda progress: told.append(progress)
     zero.worker.fail = lambda root, failure: told.append((root, str(failure)))
     zero.worker.touch = lambda root: told.append(root)
     zero.peers.queue(1, ("sink", 1))
     one.peers.fail(root, failure)
     one.peers.touch(root)
-    zero.peers.tell_progress(Progress(9, frozenset({7})))
     one.peers.by_worker[0].tell_depth(3, QUEUE_HIGH + 1)
-    await until(lambda: len(told) == 3 and zero.peers.queue(1, ("sink", 1)).full)
+    await until(lambda: len(told) == 2 and zero.peers.queue(1, ("sink", 1)).full)
     assert (root, str(failure)) in told
     assert root in told
-    assert Progress(9, frozenset({7})) in told
-
-
-async def test_who_is_joined_later_or_once_more_is_told_of_progress_that_is_no_news_D5(net: Net) -> None:
-    zero, one = await linked(net)
-    told: list[Progress] = []
-    one.worker.progressed = told.append
-    zero.peers.tell_progress(Progress(9, frozenset({7})))
-    await until(lambda: len(told) == 1)
-    zero.join(one)
-    one.join(zero)
-    await until(lambda: told == [Progress(9, frozenset({7}))] * 2)
 
 
 async def test_acks_of_one_tree_leave_as_one_value(net: Net) -> None:
@@ -136,18 +121,18 @@ async def test_frames_of_a_superseded_owner_are_dropped_and_counted_a15(net: Net
 async def test_what_a_healthy_run_drops_at_its_start_and_its_end_is_no_foreign_frame(net: Net) -> None:
     zero, one = net.end(0), net.end(1)
     zero.join(one)
-    hello = zero.peers.by_worker[1]._frame(Kind.HELLO, 1, 0, zero.peers._greeting)
+    hello = zero.peers.by_worker[1]._frame(Kind.HELLO, 0, zero.peers._greeting)
     one.peers.received(hello)  # before it is told of worker 0
     one.join(zero)
     await until(lambda: zero.peers.linked and one.peers.linked)
     one.peers.close()
-    one.peers.received(zero.peers.by_worker[1]._frame(Kind.CONTENT, 1, 0, b""))
+    one.peers.received(zero.peers.by_worker[1]._frame(Kind.CONTENT, 0, b""))
     assert one.peers.dropped().foreign == 0
 
 
 async def test_a_hello_of_a_superseded_owner_is_counted_a15(net: Net) -> None:
     zero, one = await linked(net)
-    hello = zero.peers.by_worker[1]._frame(Kind.HELLO, 2, 0, zero.peers._greeting)
+    hello = zero.peers.by_worker[1]._frame(Kind.HELLO, 0, zero.peers._greeting)
     one.peers.gone(zero.owner)
     foreign = one.peers.foreign
     one.peers.received(hello)
@@ -290,11 +275,3 @@ async def test_a_frame_is_not_missed_for_the_time_in_which_the_receiver_stood_st
     assert one.lost == []
     one.peers.check(now + 6.2, 0.0)
     assert one.lost == [zero.owner]
-
-
-async def test_a_hello_of_a_session_before_this_one_changes_nothing(net: Net) -> None:
-    zero, one = await linked(net)
-    late = zero.peers.by_worker[1]._frame(Kind.HELLO, 0, 0, zero.peers._greeting)
-    zero.carrier.send(late)
-    zero.emit(1)
-    await until(lambda: one.arrived == [1])

@@ -29,10 +29,10 @@ class AcksTheBatchBeforeTheCommit(ShelfSink):
     """As a sink may that knows the runtime's own collector: all of a batch at once, and too early."""
 
     async def _commit(self, batch: Any) -> None:
-        out = batch[0][1]
+        out = batch.outs[0]
         if hasattr(type(out), "ack_all"):
-            out.ack_all([tup for tup, _ in batch])
-            batch = [(tup, _Deaf()) for tup, _ in batch]
+            out.ack_all(batch.tuples)
+            batch = batch._replace(outs=[_Deaf() for _ in batch.outs])
         await super()._commit(batch)
 
 

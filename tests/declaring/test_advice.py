@@ -22,6 +22,7 @@ NOT_ADVICE = {
     "topology/cli/next_steps.py": "the options that hold for one run",
     "topology/runtime/run/startup.py": "what a run that was given the option has done",
     "topology/storage/directory/checks.py": "what a run with the option has done; its advice is tested by hand",
+    "topology/storage/rescale/resolve.py": "what a run with the option has done",
 }
 
 

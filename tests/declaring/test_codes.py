@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from house import ROOT, SourceFile, files
 
-from topology.codes import command_line, comparison, declarations, runtime, settings, startup, tuples
+from topology.codes import command_line, comparison, declarations, runtime, savepoints, settings, startup, tuples
 from topology.codes.catalogue import CODES, GROUPS
 from topology.codes.code import Code
 from topology.codes.command_line import FILE_NOT_FOUND
@@ -20,7 +20,7 @@ from topology.loading.load import OF_EXTRAS
 CODE = re.compile(r"K[1-9]\d\d")
 CONSTANTS = {  # constant → its code
     name: value.name
-    for module in (command_line, comparison, declarations, runtime, settings, startup, tuples)
+    for module in (command_line, comparison, declarations, runtime, savepoints, settings, startup, tuples)
     for name, value in vars(module).items()
     if isinstance(value, Code)
 }
@@ -41,7 +41,12 @@ SHARED = {
     "K533": "a part of the runtime dies in a worker, in a run of one process, or in the supervisor: three ways to tell",
     "K521": "a source has raised here, or in a worker, whose word is taken for it",
     "K531": "the supervisor, and the test kit's run whose workers crash, end by one rule",
+    "K432": "a file has fewer commits than are known of, or was prepared for an earlier checkpoint than is decided",
+    "K438": "a store is a plain file, and so is the file of decisions",
+    "K439": "a store is given up, or a log",
     "K436": "a store has no room as it is opened, and a worker that could not start for that is waited for",
+    "K803": "a checkpoint is not there when it is looked up, or is gone when it is deleted",
+    "K804": "a checkpoint can't be kept: a worker, the supervisor, the disk or the command line finds out",
     "K421": "there is no place for a socket, and a worker that could not start for that is waited for",
     "K422": "no file can be opened, or too few, and a worker that could not start for that is waited for",
     "K424": "a socket can't be bound, and a worker that could not start for that is waited for",

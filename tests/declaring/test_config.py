@@ -15,6 +15,7 @@ COUNTS = {
     "max_dead": 1,
     "max_lag": 1,
     "max_remembered_bytes": 1,
+    "keep_checkpoints": 1,
 }
 SECONDS = (
     "retry_for_s",
@@ -24,6 +25,7 @@ SECONDS = (
     "drain_timeout_s",
     "blocked_timeout_s",
 )
+BETWEEN = {"checkpoint_s": (0.01, 3_600.0)}
 CHOICES = ("guarantee", "on_dead", "durability")
 SWITCHES = ("check_types",)
 
@@ -34,7 +36,7 @@ def config(**fields: Any) -> Config:
 
 def test_every_field_is_a_count_a_time_a_choice_or_a_switch_and_has_a_line_in_the_docstring() -> None:
     names = [field.name for field in dataclasses.fields(Config)]
-    assert sorted(names) == sorted([*COUNTS, *SECONDS, *CHOICES, *SWITCHES])
+    assert sorted(names) == sorted([*COUNTS, *SECONDS, *BETWEEN, *CHOICES, *SWITCHES])
     assert all(f"\n    {name} " in (Config.__doc__ or "") for name in names)
 
 
@@ -71,6 +73,22 @@ def test_a_time_is_a_number_of_seconds_above_nought(name: str, value: Any) -> No
     assert getattr(config(**{name: 3}), name) == 3
     with pytest.raises(ConfigurationError, match=f"{name} is a number of seconds above 0"):
         config(**{name: value})
+
+
+@pytest.mark.parametrize("name", BETWEEN)
+@pytest.mark.parametrize("value", [0, -1, 0.009, 3_600.1, 0.0, math.nan, math.inf, -math.inf, True, "5", None])
+def test_a_time_between_two_bounds_is_told_with_both(name: str, value: Any) -> None:
+    for bound in BETWEEN[name]:
+        assert getattr(config(**{name: bound}), name) == bound
+    with pytest.raises(ConfigurationError, match=f"^{name} is a number of seconds from 0.01 to 3,600, not "):
+        config(**{name: value})
+
+
+@pytest.mark.parametrize("durability", ["disk", "process", "checkpoint"])
+def test_each_of_the_three_durabilities_is_one(durability: Any) -> None:
+    assert config(durability=durability).durability == durability
+    with pytest.raises(ConfigurationError, match="durability is one of disk, process, checkpoint, not 'checkpoints'"):
+        config(durability="checkpoints")
 
 
 @pytest.mark.parametrize("name", SWITCHES)

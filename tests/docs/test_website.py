@@ -27,6 +27,7 @@ def plain(written: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>|`", "", written))
 
 
+@pytest.mark.slow
 def test_the_pages_build_without_a_warning(built: Path) -> None:
     assert (built / "index.html").exists()
 

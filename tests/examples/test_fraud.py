@@ -211,6 +211,7 @@ def test_the_rules_find_all_that_is_planted_and_at_most_two_false_alarms_in_20_0
     assert fraud_oracle.spikes(fraud_oracle.hours(made.payments)) == spikes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_the_alerts_of_a_stream_are_just_those_of_the_oracle(tmp_path: Path, workers: int) -> None:
     made = cards(seed=20 + workers, count=20_000)

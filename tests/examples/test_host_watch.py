@@ -133,6 +133,7 @@ def test_a_limit_that_is_no_percentage_is_refused(limit: float) -> None:
 # -- this machine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_limit_that_is_always_exceeded_is_told_of_once(tmp_path: Path, workers: str) -> None:
     limits = [f"--set={kind}=1e9" for kind in READERS if kind != "memory"]

@@ -102,6 +102,7 @@ def test_a_patience_that_is_none_is_refused(minutes: float) -> None:
         topology(minutes=minutes)
 
 
+@pytest.mark.slow
 def test_a_log_is_read_and_a_next_run_tells_of_the_hosts_that_were_in_it(tmp_path: Path) -> None:
     (tmp_path / "syslog").write_text("".join(f"Dec  9 06:55:{n:02} host{n % 3} cron[7]: hello\n" for n in range(30)))
     settings = ("--set", "path=syslog", "--set", "minutes=0.02")

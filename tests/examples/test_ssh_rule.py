@@ -316,6 +316,7 @@ def logs(draw: st.DrawFn) -> list[str]:
     return lines
 
 
+@pytest.mark.slow
 @given(logs())
 def test_example_and_oracle_raise_the_same_alerts_on_any_log(lines: list[str]) -> None:
     other = expected(lines, REFERENCE)

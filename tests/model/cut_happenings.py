@@ -69,6 +69,16 @@ def fires(run: Run, pick: Pick) -> None:
     run.flow()
 
 
+def timer_is_counted(run: Run, pick: Pick) -> None:
+    """A timer is due, and what it puts out is counted below; its tree is not done."""
+    run.flow()
+    run.task(FIRST).fire()
+    run.flow(FIRST)
+    second = run.task(SECOND)
+    while second.queue:
+        second.work()
+
+
 def timers_again(run: Run, pick: Pick) -> None:
     run.task(FIRST).send_timers_again()
 
@@ -199,6 +209,7 @@ HAPPENINGS: Final[Mapping[str, Callable[[Run, Pick], None]]] = {
     "drop": drop,
     "fire": fire,
     "fires": fires,
+    "timer_is_counted": timer_is_counted,
     "timers_again": timers_again,
     "die": die,
     "kill_all": kill_all,
@@ -228,5 +239,6 @@ FOCI: Final = (
     ["emit", "flow", "dropped_late", "arrives_in_between", "die"],
     ["emit", "flow", "flow", "step", "step", "commit", "decide", "die"],
     [*USUAL, *STEPS, "fire", "timers_again", "die", "checkpoint"],
+    ["emit", "timer_is_counted", "timers_again", "checkpoint", "checkpoint", "die", "flow"],
     ["emit", "emit", "work", "send", "send", *STEPS, "die", "kill_all", "replay"],
 )

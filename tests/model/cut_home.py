@@ -39,6 +39,7 @@ class Home:
         self.finished = set(resumed.position)  # ids that are done for the source, of all lives
         self.letters = set(resumed.letters)
         self.pending: dict[int, Pending] = {}
+        self.over: dict[int, Pending] = {}  # messages that are done, and that no decided frontier has
         self.dropped: set[int] = set()  # letters, until a decided frontier has named them
         self.hidden: set[int] = set()  # as above: letters that no checkpoint has yet
 
@@ -89,7 +90,7 @@ class Home:
         pending = self.pending.get(message)
         if pending is None or not pending.out or (pending.count, pending.attempt) != (tup.number[2], tup.attempt):
             return
-        del self.pending[message]
+        self.over[message] = self.pending.pop(message)
         self.done.add(pending.count)
         if self.run.broken is not Rule.ALL_ITS_NUMBERS:
             self.done |= {count for count, one in self.ids.items() if one == message}
@@ -140,7 +141,21 @@ class Home:
             frozenset(stored),
         )
 
+    def go_back(self) -> None:
+        """Emit again what is done and in no decided frontier: its effects are gone. It keeps its numbers."""
+        for message, pending in self.over.items():
+            pending.out = False
+            self.pending[message] = pending
+            self.done -= {count for count, one in self.ids.items() if one == message}
+            if pending.by_hand:
+                self.letters.add(message)
+            else:
+                self.finished.discard(message)
+        self.over = {}
+
     def settled(self, note: Note) -> None:
         """A decided frontier has this note: the source may forget what is in it."""
+        gone = note.position - note.letters
+        self.over = {message: pending for message, pending in self.over.items() if message not in gone}
         self.source.forgotten |= note.position
         self.dropped -= {message for _, message in note.dropped}

@@ -36,6 +36,7 @@ from cut_values import (
 from cut_worker import HOMES, PAIRING, TASKS, WORKERS, Worker
 
 ROUNDS_MAX: Final = 40
+NOWHERE: Final[Number] = "", 0, 0  # a number of no home
 
 
 class Sink:
@@ -56,6 +57,12 @@ class Sink:
             self.rows.append((tup.name, tup.content))
         self.known[tup.name] = tup.number, tup.cause, worker.gathered
         self.run.ack(tup)
+
+    def go_back(self, decided: int) -> None:
+        """All go back to this checkpoint. Another message may trigger what came since then: it has no number now."""
+        for name, (_, cause, gathered) in self.known.items():
+            if gathered >= decided and self.run.broken is not Rule.SINK_GOES_BACK:
+                self.known[name] = NOWHERE, cause, gathered
 
     def forget(self, frontier: Frontier, decided: int) -> None:
         """Forget what is done by its number, and was taken before this checkpoint was gathered."""
@@ -102,11 +109,11 @@ class Run:
         for worker in self.workers:
             worker.start()
 
-    def _new_worker(self, index: int, *, opens: bool = True) -> Worker:
-        """A worker as of the decided checkpoint. `opens`: its process is new, so its store undoes what is undecided."""
+    def _new_worker(self, index: int) -> Worker:
+        """A worker as of the decided checkpoint: its store undoes what is undecided."""
         self.lives += 1
         disk = self.disks[index]
-        if disk.prepared is not None and opens:
+        if disk.prepared is not None:
             if disk.prepared.checkpoint == self.decided or self.broken is Rule.UNDECIDED_IS_UNDONE:
                 disk.base = disk.prepared
             if self.broken is not Rule.RESUMED_AT_DECIDED:
@@ -241,13 +248,14 @@ class Run:
         self.generation += 1
         go_back = self.mode is Mode.CHECKPOINT and self.broken is not Rule.ALL_GO_BACK
         for index in range(WORKERS):
-            if index in indices or go_back:
-                self.workers[index] = self._new_worker(index, opens=index in indices)
+            if index in indices:
+                self.workers[index] = self._new_worker(index)
             else:
-                self.workers[index].survive()
-        for index, worker in enumerate(self.workers):
-            if index in indices or go_back:
-                worker.start()
+                self.workers[index].survive(goes_back=go_back)
+        if go_back:
+            self.sink.go_back(self.decided)
+        for index in sorted(indices):
+            self.workers[index].start()
 
     def kill_all(self, *, power: bool, keeps: int = 0) -> None:
         """The whole run dies, and begins again. `power`: what is not synced is lost, but for so many records."""

@@ -7,7 +7,7 @@ depends on the order of its inputs. Must not know when a checkpoint is taken.
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cut_values import FIRST, SECOND, Content, Entry, Kind, Mode, Name, Record, Rule, State, Tup
+from cut_values import FIRST, SECOND, Content, Entry, Kind, Mode, Name, Number, Record, Rule, State, Tup
 
 if TYPE_CHECKING:
     from cut_run import Run, Worker
@@ -59,23 +59,52 @@ class KeyedTask:
             name: Name = ("timer", message)
             history = (*self.state.history, (name, ()))
             output = self._output(name, history)
-            entry = Entry(self.worker.own_number(), ("timer", message), output, is_timer=True)
+            entry = Entry(self.worker.own_number(name), ("timer", message), output, is_timer=True)
             timers = self.state.timers - {message}
             self._keep(Record(self.stage, name, (), entry, timers))
-            self.send_timer(entry)
+            self._send_timer(entry)
 
-    def send_timer(self, entry: Entry) -> None:
+    def _send_timer(self, entry: Entry) -> None:
         tup = Tup((), entry.cause, entry.number, 0, self.run.generation, 0)
         self._send(tup, entry.output)
 
     def send_timers_again(self) -> None:
-        """Send again what timers have put out whose trees are not done. A later life takes new numbers for them."""
+        """Send again what timers have put out whose trees are not done: each attempt is a tree of its own."""
+        for name in list(self.worker.fired):
+            entry = self.state.entries[name]
+            self._send_attempt(name, entry, entry.numbers)
+
+    def send_timers(self) -> None:
+        """Send what timers have put out, of all that the state has: it was just restored, or has gone back."""
         for name, entry in list(self.state.entries.items()):
-            if entry.is_timer and not self.worker.is_done(entry.number):
-                if entry.number[1] != self.worker.life:
-                    entry = replace(entry, number=self.worker.own_number())
-                    self._keep(Record(self.stage, name, entry=entry, timers=self.state.timers))
-                self.send_timer(entry)
+            if entry.is_timer:
+                is_kept = self.run.broken is not Rule.TIMER_GOES_BACK_WITH_NUMBERS
+                mine = [number for number in entry.numbers if number[1] == self.worker.life]
+                self._send_attempt(name, entry, tuple(mine) if is_kept else ())
+
+    def _send_attempt(self, name: Name, entry: Entry, earlier: tuple[Number, ...]) -> None:
+        """Begin another tree for what a timer has put out. In the log it stays as it was: a later life begins anew."""
+        if self.run.broken is Rule.TIMER_UNDER_ALL_NUMBERS:
+            earlier = ()
+        number = self.worker.own_number(name, earlier)
+        entry = replace(entry, number=number, earlier=earlier)
+        self.state = replace(self.state, entries={**self.state.entries, name: entry})
+        self._send_timer(entry)
+
+    # -- generations
+
+    def empty(self) -> None:
+        """Another worker is dead: nothing that is under way counts any more."""
+        self.queue, self.staged = [], []
+
+    def go_back(self, state: State) -> None:
+        """Be as in this state. What is known goes by the numbers that it has by now."""
+        now = self.state.entries
+        entries = {
+            name: replace(one, number=now[name].number, earlier=now[name].earlier) if name in now else one
+            for name, one in state.entries.items()
+        }
+        self.state = replace(state, entries=entries)
 
     # -- the log
 

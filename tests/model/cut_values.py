@@ -61,10 +61,13 @@ class Rule(enum.Enum):
     NAMED_BY_COUNT = "outputs of a keyed task are named by their count, if a state may go back beyond what has left"
     FORGOTTEN_BY_NUMBER = "P4: an entry goes by the number of its last arrival, never by the name of its message"
     SINK_FORGETS_WHAT_IT_GATHERED = "P4: a sink forgets at a decision only what it took before it gathered"
+    SINK_GOES_BACK = "P4: what a sink took since the decided checkpoint goes, if all go back, once it has come again"
     RENUMBERING_IS_LOGGED = "P4: if a known input comes under another number, that is logged too"
     DROPPED_ARE_NAMED = "P10: a letter that is dropped is named, since no number of it will be done"
     SUBROOT_AFTER_ITS_MESSAGES = "a sub-root is in a frontier when a decided frontier has all of its messages"
     TIMER_UNTIL_DECIDED = "what a timer has put out is kept until a decided frontier has its tree"
+    TIMER_UNDER_ALL_NUMBERS = "what a timer has put out is in a frontier when no attempt at it can come again"
+    TIMER_GOES_BACK_WITH_NUMBERS = "the same after going back: a bolt below may know an attempt of before"
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,12 @@ class Entry:
     number: Number
     cause: Origin
     output: tuple[Name, Content] | None  # name and content
-    is_timer: bool = False
+    is_timer: bool = False  # then the number is of its newest attempt, and `earlier` has those of this life before it
+    earlier: tuple[Number, ...] = ()
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        return (*self.earlier, self.number)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,13 @@
 """A worker in the model of checkpoints: its parts, its log, its store. Must not know when a checkpoint is decided."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from cut_home import Home
 from cut_pairs import Pairing
 from cut_task import KeyedTask
-from cut_values import FIRST, SECOND, Disk, Frontier, Kind, Mode, Note, Number, Record, Rule, Snapshot, State
+from cut_values import FIRST, SECOND, Disk, Frontier, Kind, Mode, Name, Note, Number, Record, Rule, Snapshot, State
 
 if TYPE_CHECKING:
     from cut_run import Run
@@ -28,7 +29,8 @@ class Worker:
         self.buffer: list[Record] = []  # of the log: not written
         self.cut_records = 0
         self.own = 0  # trees that it has begun: of timers, and sub-trees
-        self.own_done: set[int] = set()
+        self.sub_done: set[int] = set()  # sub-trees that are done
+        self.fired: dict[Name, tuple[int, ...]] = {}  # timers whose outputs are not done: the counts of all attempts
         base = disk.base
         self.home = self._new_home(base)
         self.pairing = Pairing(run, self) if run.kind is Kind.PAIRS and index == PAIRING else None
@@ -79,16 +81,21 @@ class Worker:
         self.write()
         self.disk.synced = len(self.disk.log)
 
-    # -- trees of timers
+    # -- trees of timers, and sub-trees
 
-    def own_number(self) -> Number:
+    def own_number(self, timer: Name = (), earlier: Sequence[Number] = ()) -> Number:
+        """Begin a tree: a sub-tree, or an attempt of a timer that had these before."""
         self.own += 1
+        if timer:
+            self.fired[timer] = (*(number[2] for number in earlier), self.own)
         return f"own {self.index}", self.life, self.own
 
     def own_is_done(self, count: int) -> None:
-        self.own_done.add(count)
+        """A tree is complete. Of a timer's attempts only the newest one can be."""
         if self.pairing is not None:
+            self.sub_done.add(count)
             self.pairing.is_done(count)
+        self.fired = {name: counts for name, counts in self.fired.items() if counts[-1] != count}
         if self.run.broken is Rule.TIMER_UNTIL_DECIDED and self.task is not None:
             entries = {
                 name: one
@@ -97,14 +104,14 @@ class Worker:
             }
             self.task.state = replace(self.task.state, entries=entries)
 
-    def is_done(self, number: Number) -> bool:
-        return number[1] == self.life and number[2] in self.own_done
-
     # -- checkpoints
 
     def note(self) -> dict[str, Note]:
         """Return what this worker's home and its timers' trees have done."""
-        own = self.own_done if self.pairing is None else self.pairing.over(self.own_done)
+        if self.pairing is not None:
+            own = self.pairing.over(self.sub_done)
+        else:
+            own = set(range(1, self.own + 1)).difference(*self.fired.values())
         notes = {f"own {self.index}": Note(self.life, frozenset(own))}
         if self.home is not None:
             notes[self.home.name] = self.home.note()
@@ -168,18 +175,28 @@ class Worker:
     def start(self) -> None:
         """Begin to work, once all workers are there."""
         if self.task is not None:
-            self.task.send_timers_again()
+            self.task.send_timers()
 
-    def survive(self) -> None:
-        """Another worker is dead: nothing that is under way counts any more."""
+    def survive(self, *, goes_back: bool) -> None:
+        """Another worker is dead: nothing that is under way counts any more. `goes_back`: be as in the decided
+        checkpoint, in the same life. What was done since then is not done."""
+        self.snapshot = None
         if self.home is not None:
             self.home.fail_all()
+            if goes_back:
+                self.home.go_back()
         if self.pairing is not None:
             self.pairing.empty()
-        if self.task is not None:
-            self.task.queue, self.task.staged = [], []
+        if self.task is None:
+            return
+        self.task.empty()
+        if goes_back:
+            base = self.disk.base.states.get(self.task.stage, State())
+            self.task.go_back(without(base, self.run.frontier))
+            self.fired = {}
+            self.task.send_timers()
+        else:
             self.task.send_timers_again()
-        self.snapshot = None
 
     def empty_log(self) -> None:
         """The log begins anew at the checkpoint that the store has."""
@@ -188,5 +205,9 @@ class Worker:
 
 def without(state: State, frontier: Frontier) -> State:
     """The state without the entries whose message this frontier has."""
-    entries = {name: one for name, one in state.entries.items() if not frontier.has(one.number, one.cause)}
+    entries = {
+        name: one
+        for name, one in state.entries.items()
+        if not all(frontier.has(number, one.cause) for number in one.numbers)
+    }
     return replace(state, entries=entries)

@@ -17,6 +17,21 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 WALKS: Final = 60_000  # that may be needed to find a broken rule out; most need few
 STEPS_MAX: Final = 40  # of one walk
+FINDS: Final = {  # a rule that few walks find out → the first walk that does, which is a second's to a minute's search
+    Rule.FRONTIER_BEFORE_SNAPSHOTS: (Mode.CHECKPOINT, 3905),
+    Rule.COLOURS: (Mode.CHECKPOINT, 1389),
+    Rule.KEPT_UNTIL_DECIDED: (Mode.DISK, 335),
+    Rule.DECIDED_BY_ALL: (Mode.CHECKPOINT, 5569),
+    Rule.DECISION_IS_DURABLE: (Mode.DISK, 748),
+    Rule.UNDO_OF_THE_DECIDED: (Mode.DISK, 2408),
+    Rule.LETTER_WITH_FRONTIER: (Mode.DISK, 368),
+    Rule.FULL_IS_NOT_COMMITTED: (Mode.DISK, 866),
+    Rule.FORGOTTEN_BY_NUMBER: (Mode.CHECKPOINT, 224),
+    Rule.SINK_FORGETS_WHAT_IT_GATHERED: (Mode.CHECKPOINT, 224),
+    Rule.RENUMBERING_IS_LOGGED: (Mode.DISK, 160),
+    Rule.DROPPED_ARE_NAMED: (Mode.DISK, 256),
+    Rule.TIMER_UNTIL_DECIDED: (Mode.DISK, 1554),
+}
 
 
 def walk(seed: int, mode: Mode, broken: Rule | None = None) -> None:
@@ -79,6 +94,7 @@ def test_long_walks_with_all_rules_kept_lose_and_double_nothing(mode: Mode) -> N
         walk(seed, mode)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", Rule, ids=lambda one: one.name.lower())
 def test_a_broken_rule_is_found_out(broken: Rule) -> None:
     with pytest.raises(AssertionError) as caught:
@@ -104,6 +120,11 @@ def test_a_source_that_is_quiet_keeps_nothing_of_the_others(mode: Mode, dead: li
 
 
 def walk_all(broken: Rule) -> None:
+    """The walk that is known to find this rule out; then, if the model has changed and it does not, one after the other
+    until one does, whose mode and seed are printed."""
+    if broken in FINDS:
+        mode, seed = FINDS[broken]
+        walk(seed, mode, broken)
     for seed in range(WALKS):
         for mode in Mode:
             walk(seed, mode, broken)

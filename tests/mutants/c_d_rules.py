@@ -11,6 +11,7 @@ GROUPINGS: Final = "tests/declaring/test_groupings.py::"
 INPUTS: Final = "tests/unit/checks/test_validate_inputs.py::"
 SINKS: Final = "tests/bolts/test_sink_conformance.py::"
 SOURCES: Final = "tests/spouts/test_source_conformance.py::"
+STATEFUL: Final = "topology/runtime/state/state_executor.py"
 
 MUTANTS: Final = (
     Mutant(
@@ -26,9 +27,9 @@ MUTANTS: Final = (
     Mutant(
         rule="C1",
         breaks="what was processed is remembered by its identity alone",
-        file="topology/runtime/state/in_memory.py",
-        old="known = self.remembered.get((tup.origin, tup.identity)) if tup.root else None",
-        new="known = next((v for k, v in self.remembered.items() if k[1] == tup.identity), None)",
+        file="topology/runtime/state/known_inputs.py",
+        old="        return self.now.get(pair) or self.gathered.get(pair) or self.older.get(pair)",
+        new="        return next((one for (_, identity), one in self if identity == pair[1]), None)",
         test=f"{RULES_C_D}test_messages_whose_identities_collide_are_told_apart_by_their_origins_C1",
     ),
     Mutant(
@@ -100,8 +101,8 @@ MUTANTS: Final = (
         rule="C9",
         breaks="a batch that holds a tuple twice has two lines of it",
         file="bolts/sinks/jsonlines.py",
-        old="self._known.unknown(lines)",
-        new="self._known.unknown([key for _, key, _ in made])",
+        old="len(pairs) != len(made.contents) or ",
+        new="",
         test="tests/bolts/test_sink_rules.py::test_c9_a_line_that_is_twice_in_a_batch_is_one_duplicate",
     ),
     Mutant(
@@ -140,16 +141,16 @@ MUTANTS: Final = (
         rule="C9",
         breaks="NaN in a column of numbers is taken for a number",
         file="bolts/sinks/values.py",
-        old="{float} and all(map(math.isfinite, column))",
-        new="{float}",
+        old="return column if math.isfinite(sum(column)) or all(map(math.isfinite, column)) else None",
+        new="return column",
         test="tests/bolts/test_sink_columns.py::test_c9_a_column_is_what_its_values_are_one_by_one",
     ),
     Mutant(
         rule="C9",
         breaks="a column of ints is not looked at for more than 64 bits",
         file="bolts/sinks/values.py",
-        old="and min(column, default=0) >= INT_MIN and max(column, default=0) <= INT_MAX",
-        new="and bool(column)",
+        old='        struct.pack(f"{len(column)}q", *column)  #',
+        new="        list(column)  #",
         test="tests/bolts/test_sink_columns.py::test_c9_a_column_is_what_its_values_are_one_by_one",
     ),
     Mutant(
@@ -164,9 +165,17 @@ MUTANTS: Final = (
         rule="C6",
         breaks="the keys that memory has no room for are forgotten",
         file="bolts/sinks/known_keys.py",
-        old="self._runs.add(moved, folder)",
+        old="self._runs.add(pairs, [*map(add, self._contents, self._contents.values()), *self._divergent], folder)",
         new="pass",
         test="tests/bolts/test_known_keys.py::test_keys_are_known_and_divergent_as_if_all_were_in_memory",
+    ),
+    Mutant(
+        rule="C6",
+        breaks="a batch of new lines is compared with the keys in memory alone",
+        file="bolts/sinks/known_keys.py",
+        old=" and not self._runs.of_pairs([*pairs])",
+        new="",
+        test="tests/bolts/test_known_keys.py::test_a_replay_of_a_line_that_memory_has_not_is_dropped_in_this_run_and_the_next",
     ),
     Mutant(
         rule="C9",
@@ -187,15 +196,15 @@ MUTANTS: Final = (
     Mutant(
         rule="D3",
         breaks="a replay is processed once more",
-        file="topology/runtime/state/in_memory.py",
-        old="            if known is not None:\n                records, filed",
-        new="            if known is not None and not tup.root:\n                records, filed",
+        file=STATEFUL,
+        old="            if root and (entry := self.known.get(pair)) is not None:",
+        new="            if not root and (entry := self.known.get(pair)) is not None:",
         test=f"{STATE}test_a_replay_does_not_count_twice_B4_D3",
     ),
     Mutant(
         rule="D3",
         breaks="inputs of one key are processed side by side",
-        file="topology/runtime/state/in_memory.py",
+        file=STATEFUL,
         old="            if key in self.busy:\n                self.park(key, tup)",
         new="            if key in self.busy and not self.busy:\n                self.park(key, tup)",
         test=f"{STATE}test_one_input_of_a_key_is_under_way_at_a_time_whatever_the_concurrency_D3",
@@ -203,7 +212,7 @@ MUTANTS: Final = (
     Mutant(
         rule="D3",
         breaks="a second attempt does not wait for the first, which is still in process",
-        file="topology/runtime/state/in_memory.py",
+        file=STATEFUL,
         old="            if key in self.busy:\n                self.park(key, tup)",
         new="            if key in self.busy and not tup.root & 63:\n                self.park(key, tup)",
         test=f"{RULES_C_D}test_a_second_attempt_waits_for_the_first_and_takes_its_outputs_D3",
@@ -219,8 +228,8 @@ MUTANTS: Final = (
     Mutant(
         rule="D3",
         breaks="what was processed is forgotten while its message waits for a replay",
-        file="topology/runtime/worker/housekeeping.py",
-        old="*(tree for task in worker.spout_tasks.values() for tree in task.later())",
+        file="topology/runtime/worker/worker.py",
+        old="*(tree for task in self.spout_tasks.values() for tree in task.later())",
         new="",
         test=f"{STATE}test_what_belongs_to_a_message_that_waits_for_its_replay_is_remembered_D4",
     ),
@@ -275,26 +284,22 @@ MUTANTS: Final = (
     Mutant(
         rule="D9",
         breaks="a state changes at once, although its input may yet fail",
-        file="topology/runtime/state/in_memory.py",
-        old="        self._value = value\n        self._changed = True\n",
-        new="        self._value = value\n        self._changed = True\n        self.merge()\n",
+        file=STATEFUL,
+        old="            self.raised(tup, error)\n\n    def _fire(",
+        new="            if codec is not None and state is not None and state.changed:\n"
+        "                self.keys.put(state.key, state.held(0))\n"
+        "            self.raised(tup, error)\n\n    def _fire(",
         test=f"{STATE}test_an_input_that_raises_after_set_leaves_the_state_unchanged_D9",
     ),
     Mutant(
         rule="D9",
-        breaks="a state is forgotten at once, although its input may yet fail",
-        file="topology/runtime/state/in_memory.py",
-        old="        self._value = None\n        self._changed = True\n",
-        new="        self._value = None\n        self._changed = True\n        self.merge()\n",
-        test=f"{STATE}test_clear_forgets_a_key_and_a_failed_clear_does_not_D9",
-    ),
-    Mutant(
-        rule="D9",
         breaks="a state changes although its input's outputs can't leave",
-        file="topology/runtime/state/in_memory.py",
-        old="        sent = self.outbox.emit(records, tup) if records else 0\n        state.merge()",
-        new="        state.merge()\n        sent = self.outbox.emit(records, tup) if records else 0",
-        test=f"{STATE}test_an_input_whose_output_can_not_leave_leaves_the_state_unchanged_D9",
+        file=STATEFUL,
+        old="        elif records and not timer:\n            sent =",
+        new="        elif records and not timer:\n"
+        "            if held is not None and key is not None:\n"
+        "                self.keys.put(key, held)\n            sent =",
+        test=f"{STATE}test_an_input_whose_grouping_raises_leaves_the_state_unchanged_D9",
     ),
     Mutant(
         rule="D9",

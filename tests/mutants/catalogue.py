@@ -7,23 +7,25 @@ from tests.mutants.a_rules import MUTANTS as A_RULES
 from tests.mutants.at_once import MUTANTS as AT_ONCE
 from tests.mutants.b_rules import MUTANTS as B_RULES
 from tests.mutants.c_d_rules import MUTANTS as C_D_RULES
+from tests.mutants.checkpoint_rules import MUTANTS as CHECKPOINT_RULES
 from tests.mutants.d_e_rules import MUTANTS as D_E_RULES
 from tests.mutants.disks import MUTANTS as DISKS
-from tests.mutants.kept_rules import MUTANTS as KEPT_RULES
 from tests.mutants.links import MUTANTS as LINKS
 from tests.mutants.mutant import Mutant
 from tests.mutants.processes import MUTANTS as PROCESSES
 from tests.mutants.sources import MUTANTS as SOURCES
 from tests.mutants.spark import MUTANTS as SPARK
+from tests.mutants.state_rules import MUTANTS as STATE_RULES
 
 MUTANTS: Final = (
     *A_RULES,
     *AT_ONCE,
     *B_RULES,
     *C_D_RULES,
+    *CHECKPOINT_RULES,
     *D_E_RULES,
     *DISKS,
-    *KEPT_RULES,
+    *STATE_RULES,
     *LINKS,
     *PROCESSES,
     *SOURCES,
@@ -37,6 +39,7 @@ RULES: Final = (
     *("C1", "C2", "C9"),
     *(f"D{n}" for n in (*range(1, 12), 14, 15, 17, 18)),
     *("E1", "E4", "E7"),
+    *(f"P{n}" for n in range(1, 17)),
     *("F18", "F20", "F22", "F61", "F64", *(f"F{n}" for n in (68, 70, 71, 72, 73, 75))),
 )
 

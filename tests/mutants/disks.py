@@ -7,7 +7,61 @@ from tests.mutants.mutant import Mutant
 LOG: Final = "tests/storage/log/test_log_"
 SYNCING: Final = "tests/unit/filesystem/test_syncing.py::"
 
+WORKER: Final = "tests/storage/test_worker_store.py::"
+RESOLVE: Final = "tests/storage/rescale/test_resolve.py::"
+DECISION: Final = "tests/storage/directory/test_decision.py::"
+
 MUTANTS: Final = (
+    Mutant(
+        rule="D1",
+        breaks="a checkpoint that was prepared and given up is what the next life has",
+        file="topology/storage/sqlite/store.py",
+        old="if self._prepared is not None and self._prepared[0] == decided:",
+        new="if self._prepared is not None:",
+        test=f"{WORKER}test_without_a_log_what_is_not_decided_is_not_there_P5",
+    ),
+    Mutant(
+        rule="D1",
+        breaks="a worker that is replaced puts its log into the file, from where it can't go back with the others",
+        file="topology/storage/worker_store.py",
+        old="            if store.has_log and not logged:\n"
+        "                fold(files, store)\n"
+        "            elif store.has_log:",
+        new="            if store.has_log:\n                fold(files, store)\n            if store.has_log:",
+        test=f"{RESOLVE}test_a_life_within_the_run_leaves_the_file_where_all_can_go_back_to",
+    ),
+    Mutant(
+        rule="F56",
+        breaks="a log is redone before those of all others are durable",
+        file="topology/storage/rescale/resolve.py",
+        old="            settle_log(state.files, store)\n",
+        new="            pass\n",
+        test=f"{RESOLVE}test_wherever_the_power_fails_meanwhile_all_go_back_or_none_does",
+    ),
+    Mutant(
+        rule="D12",
+        breaks="a store that lacks the decided checkpoint goes on with what it has",
+        file="topology/storage/worker_store.py",
+        old="return (store.takes_part or store.prepared > 0) and",
+        new="return False and",
+        test=f"{RESOLVE}test_a_new_store_and_one_that_took_no_part_have_it_too",
+    ),
+    Mutant(
+        rule="F20",
+        breaks="a decision is written over the last one",
+        file="topology/storage/directory/decision.py",
+        old="slot = self._slots.index(min(self._slots))",
+        new="slot = self._slots.index(max(self._slots))",
+        test=f"{DECISION}test_a_write_that_is_cut_short_leaves_the_one_before",
+    ),
+    Mutant(
+        rule="D10",
+        breaks="what is redone leaves the digest as if it had been in the file",
+        file="topology/storage/redo.py",
+        old="one.digest ^ later.digest",
+        new="later.digest",
+        test=f"{WORKER}test_what_the_log_has_is_written_with_the_next_checkpoint_and_not_before_P8",
+    ),
     Mutant(
         rule="F18",
         breaks="a disk that has failed is asked in another way, which seems to succeed",

@@ -8,6 +8,7 @@ from tests.mutants.mutant import Mutant
 SESSIONS: Final = "tests/conformance/test_sessions.py::"
 LINKS: Final = "tests/conformance/test_links.py::"
 WORKERS: Final = "tests/conformance/test_workers.py::"
+GENERATIONS: Final = "tests/conformance/test_generations.py::"
 WIRE: Final = "tests/unit/runtime/test_wire_failures.py::"
 
 MUTANTS: Final = (
@@ -39,7 +40,7 @@ MUTANTS: Final = (
         rule="A11",
         breaks="a lost frame fails no tree",
         file="topology/runtime/embedded/run.py",
-        old='            worker.fail_all(Failure(Reason.PEER_LOST, "links", why))',
+        old="            worker.begin_generation(self._generation, why, lambda left: None)",
         new="            pass",
         test=f"{WORKERS}test_a_lost_last_frame_is_noticed_long_before_the_timeout",
     ),
@@ -61,11 +62,36 @@ MUTANTS: Final = (
     ),
     Mutant(
         rule="A14",
-        breaks="trees fail before all survivors have closed their links to the dead",
-        file="topology/runtime/supervisor/deaths.py",
-        old="            if not self._asked:\n                self.overdue()",
-        new="            self.overdue()",
-        test="tests/conformance/test_partings.py::test_no_replay_meets_the_dead_link_of_a_survivor_that_hears_of_the_death_later_a14",
+        breaks="frames of the generation before are read",
+        file="topology/runtime/links/peers.py",
+        old=" or frame.session != self.generation:",
+        new=" or frame.session > self.generation:",
+        test=f"{GENERATIONS}test_frames_of_an_older_generation_are_dropped_and_counted_whatever_their_kind",
+    ),
+    Mutant(
+        rule="A14",
+        breaks="what waits for a peer leaves in the next generation",
+        file="topology/runtime/links/peer.py",
+        old="        self._end_sessions()\n        self.generation = generation",
+        new="        self.welcomed = False\n        self.generation = generation",
+        test=f"{GENERATIONS}test_everything_that_waits_for_a_peer_is_dropped",
+    ),
+    Mutant(
+        rule="P1",
+        breaks="a tuple of a sender that has gathered is read before the receiver gathers",
+        file="topology/runtime/links/peers.py",
+        old="        if content.checkpoint > checkpoints.gathered:",
+        new="        if False:",
+        test=f"{GENERATIONS}test_a_worker_gathers_before_it_reads_what_comes_from_one_that_has_gathered_p1",
+    ),
+    Mutant(
+        rule="P5",
+        breaks="a death while a decision is written is told of before the decision",
+        file="topology/runtime/supervisor/checkpoints.py",
+        old="        if self._is_shut:",
+        new="        if False:",
+        test="tests/runtime/supervisor/test_run_checkpoints.py::"
+        "test_a_death_while_a_decision_is_written_is_dealt_with_after_all_were_told_of_it_p5",
     ),
     Mutant(
         rule="A15",

@@ -15,7 +15,7 @@ class BrokenMutant(Exception):
 class Mutant:
     """One patch: in `file`, `old`, which stands there exactly once, becomes `new`. `test` is a node id of pytest's."""
 
-    rule: str  # A1 … E13
+    rule: str  # A1 … P16
     breaks: str  # what the code does then, in one sentence
     file: str  # relative to the root, with slashes
     old: str

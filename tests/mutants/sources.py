@@ -5,14 +5,13 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-FLOORS: Final = "tests/acker/test_floors.py::"
-APART: Final = "tests/runtime/run/test_incarnations_far_apart.py::"
 IDS: Final = "tests/runtime/tasks/test_ids_of_tasks.py::"
 RESCALED: Final = "tests/runtime/run/test_rescaled_spout.py::"
 DRAINED: Final = "tests/runtime/tasks/test_drained_generators.py::"
 
 NOT_YET: Final = "tests/runtime/worker/test_not_yet.py::"
 FOLLOWED: Final = "tests/spouts/test_file_tail_not_yet.py::"
+DECIDED: Final = "tests/acker/test_decided.py::"
 
 MUTANTS: Final = (
     Mutant(
@@ -33,19 +32,19 @@ MUTANTS: Final = (
     ),
     Mutant(
         rule="A20",
-        breaks="what was restored of a life 2,048 lives ago is believed against what is heard",
-        file="acker/floors.py",
-        old="if home in self._heard and before is not None and (",
-        new="if before is not None and (",
-        test=f"{FLOORS}test_a_life_is_believed_however_many_lives_after_the_one_that_is_restored_A20",
+        breaks="a life that has the number of one that is over is not believed",
+        file="acker/frontier.py",
+        old="            self._over.discard(owner)\n",
+        new="",
+        test=f"{DECIDED}test_a_life_that_begins_under_the_number_of_one_that_is_over_is_believed_A20",
     ),
     Mutant(
         rule="A20",
-        breaks="nobody is told that a life has begun",
-        file="topology/runtime/links/peers.py",
-        old="        self._home.floors.begins(worker, owner)\n",
-        new="",
-        test=f"{APART}test_workers_that_begin_many_lives_later_are_believed_at_once_and_count_once_A20",
+        breaks="of a life, a frontier of another one with its number is believed",
+        file="acker/frontier.py",
+        old="            if len(notes) < len(frontier.notes):",
+        new="            if len(notes) < 0:",
+        test=f"{DECIDED}test_a_life_that_begins_under_the_number_of_one_that_is_over_is_believed_A20",
     ),
     Mutant(
         rule="B14",

@@ -94,13 +94,16 @@ SCHEMA: Any = {"kind": "bolt", "how": "state", "tasks": 1, "state": "int", "stre
 @given(
     st.lists(
         st.tuples(
-            keys.map(key_bytes), st.none() | values.map(encoded), st.dictionaries(st.text(), st.integers(0, 10**15))
+            keys.map(key_bytes),
+            st.none() | values.map(encoded),
+            st.dictionaries(st.text(), st.integers(0, 10**15)),
+            st.integers(0, 10**15),
         ),
         max_size=5,
     )
 )
-def test_lines_are_the_same_state_again(rows: list[tuple[bytes, bytes | None, dict[str, int]]]) -> None:
-    kept = [KeptKey(slot_of(key), key, value, timers) for key, value, timers in rows if value is not None or timers]
+def test_lines_are_the_same_state_again(rows: list[tuple[bytes, bytes | None, dict[str, int], int]]) -> None:
+    kept = [KeptKey(slot_of(row[0]), *row) for row in rows if row[1] is not None or row[2] or row[3]]
     header = Header("t", "r", "count", len(kept), SCHEMA)
     lines = [header_line(header), *map(row_line, kept)]
     assert all(line.isascii() and line.isprintable() for line in lines)
@@ -192,6 +195,8 @@ GOOD = row_line(KeptKey(slot_of(key_bytes("a")), key_bytes("a"), encoded(1), {})
         ([HEADER, GOOD.replace('"key": "a"', '"key": "b"')], "f:2: the key's slot is"),
         ([HEADER, GOOD.replace('"timers": {}', '"timers": {"a": "2026-01-01"}')], "f:2: .* is no time with a zone"),
         ([HEADER, GOOD.replace('"timers": {}', '"timer": {}')], "f:2: a key is expected here"),
+        ([HEADER, GOOD.replace("}}", '}, "outputs": -1}')], "f:2: a number of outputs is expected"),
+        ([HEADER, GOOD.replace("}}", '}, "outputs": true}')], "f:2: a number of outputs is expected"),
         ([HEADER, GOOD, GOOD], "f:3: a header is expected here"),
         ([HEADER, GOOD, HEADER], "f:3: a second header of 'count'"),
         ([HEADER, "[" * 100_000], "f:2: no JSON"),

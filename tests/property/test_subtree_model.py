@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from acker.anchoring import OpenTuple, distinct, register, roots_of
-from acker.floors import Floors
+from acker.frontier import Decided
 from acker.identity import derive
 from acker.ledger import Ledger, Tree
 from acker.roots import RootSource, worker_of
@@ -66,7 +66,7 @@ class Home:
         self.worker, self.post, self.clock = worker, post, At()
         self.ledger: Ledger[Any] = Ledger(10.0, 0.0)
         self.roots = RootSource(worker, 1, lambda: 2)
-        self.subtrees = SubTrees(self, Floors((0, 1)), remembers=True)  # type: ignore[arg-type]  # a clock without a date
+        self.subtrees = SubTrees(self, Decided(), remembers=True)  # type: ignore[arg-type]  # a clock without a date
 
     def ack(self, root: int, value: int) -> Any:
         if worker_of(root) == self.worker:

@@ -115,6 +115,7 @@ def state_of(folder: Path) -> dict[str, bytes]:
 TARGET = str(HERE / "canaries.py")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), ("--workers", "2")], ids=["one process", "two workers"])
 @pytest.mark.parametrize("log", ["console", "json"])
 def test_s12_a_run_that_fails_and_crashes_shows_no_secret(
@@ -203,6 +204,7 @@ def test_s12_what_looks_at_a_topology_shows_no_secret(
     assert_blind(stdout=done.stdout, stderr=done.stderr, **state_of(folder))
 
 
+@pytest.mark.slow
 @pytest.mark.service("postgres")
 @pytest.mark.parametrize("workers", [(), ("--workers", "2")], ids=["one process", "two workers"])
 @pytest.mark.parametrize("how", ["typed", "env", "unreadable"])

@@ -89,6 +89,7 @@ async def test_f44_a_line_that_is_cut_while_a_large_batch_is_on_its_way_loses_an
     assert database.numbers() == list(range(1, 3001))
 
 
+@pytest.mark.slow
 async def test_f44_a_line_that_is_cut_at_any_turn_either_way_loses_and_doubles_nothing(
     database: Database, proxy: PostgresProxy
 ) -> None:
@@ -202,6 +203,7 @@ async def test_f30_a_slow_line_makes_a_slow_sink_and_nothing_else(database: Data
     assert proxy.connections == 1
 
 
+@pytest.mark.slow
 async def test_a_batch_larger_than_what_the_line_holds_gets_through(database: Database, proxy: PostgresProxy) -> None:
     """A client that stops sending while the line is full, and waits for an answer, waits for ever."""
     async with opened(database.sink(proxy.dsn, records=(Alert,), timeout_s=20)) as sink:

@@ -80,6 +80,7 @@ def stored_so_far(database: Database) -> int:
     return int(database.do("SELECT count(*) AS n FROM doubled")[0]["n"]) if there == [{"there": True}] else 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--workers", "2")], ids=["one process", "two workers"])
 def test_f43_a_server_that_is_restarted_and_killed_in_mid_run_loses_and_doubles_nothing(
     options: tuple[str, ...], cluster: Cluster, tmp_path: Path

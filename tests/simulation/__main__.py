@@ -11,9 +11,9 @@ import sys
 import time
 from collections.abc import Sequence
 
-from tests.simulation.drawing import RESCALE, draw, faults_of
-from tests.simulation.seeds import Seen, run_here, run_seeds
-from topology.testing.simulator.simulate import SimulationFailed, simulate
+from tests.simulation.drawing import draw
+from tests.simulation.seeds import Seen, run, run_here, run_seeds
+from topology.testing.simulator.simulate import SimulationFailed
 
 SHOWN_MAX = 10  # failures that are told in full
 PROGRESS_S = 5.0
@@ -57,7 +57,7 @@ def _one(seed: int) -> int:
     for declared in draw(seed).components:
         print(f"{declared.name}, {declared.tasks} tasks, reads {', '.join(one.component for one in declared.inputs)}")
     try:
-        report = simulate(lambda: draw(seed), seed=seed, faults=faults_of(seed), rescale=RESCALE)
+        report = run(seed)
     except SimulationFailed as error:
         print(f"\n{error}")
         return 1

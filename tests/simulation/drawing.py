@@ -7,16 +7,17 @@ a function of what was drawn first. What does hang on the order is in branches o
 """
 
 import asyncio
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from random import Random
 from typing import Any, ClassVar, Final, Literal
 
+from acker.identity import MessageId
 from tests.simulation.items import Item, Unlucky
 from tests.simulation.partitioned import Partitioned
 from tests.simulation.recreated import Recreated
 from tests.simulation.surviving import Draws, gathers, rings, tally
-from topology import Collector, Config, DeadLetter, Record, Reject, State, Topology, Tuple
+from topology import Collector, Config, DeadLetter, Record, Reject, State, Task, Topology, Tuple
 from topology.testing import Captured, Hazard, Pause, ScriptedSpout
 
 MESSAGES_MIN: Final = 200
@@ -26,6 +27,7 @@ RESCALE: Final = True  # whether workers and tasks change when all of a run begi
 BOUNDED: Final = 0.05  # of the topologies: more messages, and small bounds of what is remembered and of the lag
 PARTITIONED: Final = 0.35  # of the sources
 HELD_S: Final = "50ms"
+DURABILITIES: Final[tuple[Literal["disk", "process", "checkpoint"], ...]] = ("disk", "process", "checkpoint")
 KINDS: Final = ("fork", "waits", "marks", "diamond", "counts", "counts", "holds", "draws")
 
 
@@ -181,28 +183,39 @@ def _is_calm(seed: int) -> bool:
     return seed % 6 == 5
 
 
+def durability_of(seed: int) -> Literal["disk", "process", "checkpoint"]:
+    return Random(f"durability of {seed}").choice(DURABILITIES)
+
+
+def _config(seed: int, random: Random, *, gathered: bool, bounded: bool) -> Config:
+    bounds: dict[str, int] = {"max_lag": 60, "max_remembered_bytes": 20_000} if bounded else {}
+    return Config(
+        # a group may wait for the last message of a partition that is read behind all others
+        max_pending=random.choice([5, 50, 2_000] if not gathered else [MESSAGES_MIN, 2_000]),
+        max_replays=1_000,
+        max_restarts=1_000,
+        tree_timeout_s=30 if gathered else 5,  # a suspect is tried alone for as long as 5 s
+        durability=durability_of(seed),
+        **bounds,
+    )
+
+
 def draw(seed: int) -> Topology:
     """The topology of this seed: at least MESSAGES_MIN messages, and three components."""
     random = Random(seed)
     share = random.choice([0.0, 0.002, 0.02])
     known_dead = seed % 4 == 1 and not _is_gathered(seed)  # what dies was counted, and is so once if replayed (E1)
     gathered = _is_gathered(seed)
-    pending = random.choice(
-        [5, 50, 2_000] if not gathered else [50, 2_000]
-    )  # or a group would wait for what is not read
-    timeout_s = 30 if gathered else 5  # a suspect is tried alone for as long as 5 s
-    more = Random(f"sources of {seed}")
-    bounds: dict[str, int] = {}
-    messages = MESSAGES_MIN
-    if not gathered and more.random() < BOUNDED:
-        bounds, messages = {"max_lag": 60, "max_remembered_bytes": 20_000}, 2 * MESSAGES_MIN
-    config = Config(max_pending=pending, max_replays=1_000, max_restarts=1_000, tree_timeout_s=timeout_s, **bounds)
-    topology = Topology(f"drawn-{seed}", config)
+    of_sources = Random(f"sources of {seed}")
+    bounded = not gathered and of_sources.random() < BOUNDED
+    messages = 2 * MESSAGES_MIN if bounded else MESSAGES_MIN
+    topology = Topology(f"drawn-{seed}", _config(seed, random, gathered=gathered, bounded=bounded))
     spouts = random.randint(1, 2)
     streams: list[Any] = []
+    settled: set[int] = set()
     for index in range(spouts):
         items = [Item(index * 1_000 + n) for n in range(messages // spouts)]
-        streams.append(_source(topology, random, more, f"spout{index}", items))
+        streams.append(_source(topology, random, of_sources, f"spout{index}", items, settled))
     if random.random() < 0.2:
         records = [Item(spouts * 1_000 + n) for n in range(100)]
         streams.append(topology.spout("recreated", Recreated(records[:40], records[40:])))
@@ -238,31 +251,55 @@ def draw(seed: int) -> Topology:
         if random.random() < 0.4:
             branch(topology, random, name, random.choice(streams), share)
     if gathered:
-        gathers(topology, random, streams[:spouts], MESSAGES_MIN // spouts, share)
+        gathers(topology, random, streams[:spouts], MESSAGES_MIN // spouts, share, settled)
     return topology
 
 
-def _source(topology: Topology, random: Random, more: Random, name: str, items: Sequence[Item]) -> Any:
-    """Adds a source with pauses, or one with partitions, and returns its stream."""
+class Told(ScriptedSpout[Item]):
+    """`told` gets the numbers of records that are settled: also of those before the position at which it resumes."""
+
+    def __init__(self, script: Sequence[Any], told: Callable[[Sequence[int]], None]) -> None:
+        super().__init__(script)
+        self.told = told
+
+    def open(self, task: Task, positions: Mapping[str, MessageId]) -> None:
+        super().open(task, positions)
+        self.settled([id for id in range(int(positions.get("", 0))) if id % task.tasks == task.index])
+
+    def settled(self, ids: Sequence[MessageId]) -> None:
+        self.told([int(id) for id in ids])
+
+
+def _source(
+    topology: Topology, random: Random, more: Random, name: str, items: Sequence[Item], settled: set[int]
+) -> Any:
+    """Adds a source with pauses, or one with partitions, and returns its stream. `settled` gets the numbers of its
+    items that a decided checkpoint has."""
     source: Any
     script: list[Any] = [*items]
     for _ in range(random.randint(0, 3)):
         script.insert(random.randrange(len(script)), Pause(random.random() / 4))
     tasks = random.randint(1, 2)
+
+    def told(numbers: Sequence[int]) -> None:
+        settled.update(items[number].n for number in numbers)
+
     if more.random() < PARTITIONED:
-        tasks, source = _partitioned(more, items)
+        tasks, source = _partitioned(more, items, told)
     else:
-        source = ScriptedSpout(script)
+        source = Told(script, told)
     return topology.spout(name, source, tasks=tasks)
 
 
-def _partitioned(random: Random, items: Sequence[Item]) -> tuple[int, Partitioned]:
+def _partitioned(
+    random: Random, items: Sequence[Item], told: Callable[[Sequence[int]], None]
+) -> tuple[int, Partitioned]:
     """A source with partitions, and its number of tasks: some may have no partition, or one each."""
     tasks = random.randint(1, 3)
     partitions = random.choice([1, tasks, 5])
     waits = {random.randint(0, 3): random.uniform(0.5, 2.5) for _ in range(random.randint(0, 1))}
     texts, as_met = random.random() < 0.5, random.random() < 0.5
-    return tasks, Partitioned(items, partitions, texts=texts, as_met=as_met, waits=waits)
+    return tasks, Partitioned(items, partitions, texts=texts, as_met=as_met, waits=waits, told=told)
 
 
 def _bolt(topology: Topology, random: Random, number: int, stream: Any, share: float, kind: str) -> Any:

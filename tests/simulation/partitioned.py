@@ -5,7 +5,7 @@ Must not know what befalls a run.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from acker.identity import MessageId
@@ -16,7 +16,8 @@ FIRST: Final = 980  # of the ids: as texts, 1000 comes before 999
 
 
 class Partitioned(Spout):
-    """Gives the records of all partitions in turns. `waits`: before which polls it waits, and for how many seconds."""
+    """Gives the records of all partitions in turns. `waits`: before which polls it waits, and for how many seconds.
+    `told` gets the numbers of records that are settled."""
 
     shared_ids = True
 
@@ -28,8 +29,10 @@ class Partitioned(Spout):
         texts: bool = False,
         as_met: bool = False,
         waits: Mapping[int, float] | None = None,
+        told: Callable[[Sequence[int]], None] = lambda numbers: None,
     ) -> None:
-        self.lanes = {f"lane{lane}": records[lane::partitions] for lane in range(partitions)}
+        self.lanes = {f"lane{lane}": range(lane, len(records), partitions) for lane in range(partitions)}
+        self.records, self.told = records, told
         self.kind = type(records[0])
         self.texts, self.as_met, self.waits = texts, as_met, waits or {}
 
@@ -40,11 +43,13 @@ class Partitioned(Spout):
         self._left: dict[str, list[Message[Record]]] = {}
         self._polls = 0
         self._until: float | None = None  # the end of the present wait
-        for number, (lane, records) in enumerate(self.lanes.items()):
+        for number, (lane, numbers) in enumerate(self.lanes.items()):
             if number % task.tasks == task.index:
-                ids: list[MessageId] = [str(FIRST + n) if self.texts else FIRST + n for n in range(len(records))]
+                ids: list[MessageId] = [str(FIRST + n) if self.texts else FIRST + n for n in numbers]
                 first = ids.index(positions[lane]) if lane in positions else 0
-                self._left[lane] = [Message(records[n], ids[n], lane) for n in range(first, len(ids))]
+                self.told(numbers[:first])
+                of_lane = [*zip(numbers, ids, strict=True)][first:]
+                self._left[lane] = [Message(self.records[n], id, lane) for n, id in of_lane]
         self._named = dict.fromkeys((lane for lane in self._left if not self.as_met or lane in positions), "")
 
     def partitions(self) -> Mapping[str, str]:
@@ -65,3 +70,6 @@ class Partitioned(Spout):
         if more := {message.partition for message in given} - self._named.keys():
             self._named = {**self._named, **dict.fromkeys(sorted(more), "")}
         return given
+
+    def settled(self, ids: Sequence[MessageId]) -> None:
+        self.told([int(id) - FIRST for id in ids])

@@ -16,8 +16,9 @@ from typing import Final
 
 from tests.mutants.copies import Copy
 from tests.mutants.mutant import BrokenMutant, Mutant
-from tests.simulation.planted import PLANTED
+from tests.simulation import planted, planted_checkpoints
 
+PLANTED: Final = (*planted.PLANTED, *planted_checkpoints.PLANTED)
 SEEDS: Final = 200  # of the ordinary suite
 LIMIT_S: Final = 240.0  # for one bug
 FOUND: Final = re.compile(r"^FAILED seed (\d+)(.*)$", re.MULTILINE)

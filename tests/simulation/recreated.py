@@ -1,6 +1,6 @@
 """A source that is recreated in the middle of a run: its ids begin again from zero, in another epoch (C2, F51).
 
-What is gone of the old epoch can't be read again, so it changes over only once it has been told of all that it gave.
+What is gone of the old epoch can't be read again, so it changes over only once it may forget all that it gave.
 Must not know what befalls a run.
 """
 
@@ -50,8 +50,6 @@ class Recreated(Spout):
         self._next += len(ids)
         return [Message(records[id], id) for id in ids]
 
-    def ack(self, id: MessageId) -> None:
+    def settled(self, ids: Sequence[MessageId]) -> None:
         if self.world["epoch"] == 0:
-            self.world["told"].add(id)
-
-    fail = ack  # it is dead, and has its letter
+            self.world["told"].update(ids)

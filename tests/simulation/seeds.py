@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tests.simulation.consistent import check
 from tests.simulation.drawing import RESCALE, draw, faults_of
-from topology.testing.simulator.simulate import IN_VAIN, SimulationFailed, simulate
+from topology.testing.simulator.simulate import IN_VAIN, SimReport, SimulationFailed, simulate
 
 ROOT: Final = Path(__file__).parents[2]
 CHUNK: Final = 50  # seeds that a process runs: to begin one takes as long as two, and what is killed in it stays
@@ -56,13 +57,24 @@ class Seen:
         return f"{self.seeds:,} seeds, {self.messages:,} messages, {self.seconds:,.0f} s of virtual time\n{body}"
 
 
+def run(seed: int) -> SimReport:
+    """Run one seed here. Raises SimulationFailed."""
+    report = simulate(lambda: draw(seed), seed=seed, faults=faults_of(seed), rescale=RESCALE)
+    try:
+        check(report, dead=bool(report.dead))
+    except AssertionError as error:
+        happened = "\n".join(report.told)
+        raise SimulationFailed(f"seed {seed}: {error}\nwhat happened:\n{happened}") from error
+    return report
+
+
 def run_here(first: int, count: int) -> Iterator[dict[str, Any]]:
     """Runs seeds in this process, one after the other. What is collected as garbage is little beside what is kept of
     who was killed, and looking for it took a fifth of the time."""
     gc.set_threshold(GARBAGE)
     for seed in range(first, first + count):
         try:
-            report = simulate(lambda seed=seed: draw(seed), seed=seed, faults=faults_of(seed), rescale=RESCALE)  # type: ignore[misc]
+            report = run(seed)
         except SimulationFailed as error:
             yield {"seed": seed, "error": str(error)[:SAID_MAX]}
         else:

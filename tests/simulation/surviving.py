@@ -18,7 +18,6 @@ from topology import Collector, Record, State, Task, Topology, Tuple
 from topology.testing import Captured
 
 GROUP: Final = 10  # messages whose output is anchored to all of them: more trees than a tuple may name (A16)
-ALONE_S: Final = 3.0  # that what is there of a group waits for the others
 LOOKS: Final = "100ms"
 AT_ONCE: Final = 64  # inputs that a slow bolt works on
 AGAIN: Final = 3  # times that one side of a join fails on its own
@@ -33,16 +32,32 @@ class Count(Record):
     path: tuple[int, ...] = ()
 
 
-class Tallies(Unlucky):
-    """Counts the inputs of each key, of which there are many; they are read, waited for, and written (D3)."""
+# An input as a state remembers it: key, count (0 for none), n, path.
+Taken = tuple[int, int, int, tuple[int, ...]]
 
-    async def process(self, lot: Lot | Count, state: State[int]) -> list[Count]:
-        count = state.get(0) + 1
+
+class Tallies(Unlucky):
+    """Counts the inputs of each key, of which there are many; they are read, waited for, and written (D3). Its state
+    has all of them in their order. So it can be compared with what has left, and with the state of who reads that."""
+
+    async def process(self, lot: Lot | Count, state: State[tuple[Taken, ...]]) -> list[Count]:
+        count = lot.count if isinstance(lot, Count) else 0
+        taken: tuple[Taken, ...] = (*state.get(()), (lot.key, count, lot.n, lot.path))
         if self.random.random() < 0.3:
             await asyncio.sleep(0.002)
-        state.set(count)
+        state.set(taken)
         self.chance()
-        return [Count(lot.key, count, lot.n, lot.path)]
+        return [Count(self.key_of(lot), len(taken), lot.n, lot.path)]
+
+    def key_of(self, lot: Lot | Count) -> int:
+        return lot.key
+
+
+class Seconds(Tallies):
+    """Reads counts by their count: so which inputs of a key come together here depends on their order there."""
+
+    def key_of(self, lot: Lot | Count) -> int:
+        return lot.count if isinstance(lot, Count) else 0
 
 
 class Rings(Unlucky):
@@ -93,32 +108,25 @@ class CapturedCounts(Captured[Count]):
 
     def __init__(self) -> None:
         super().__init__(by_record=True)
-        self.inputs: set[int] = set()
 
     def compared(self, tup: Tuple[Count]) -> Count:
-        self.inputs.add(tup.record.n)
         return Count(tup.record.key, tup.record.count)
 
 
 class Gathers(Unlucky):
     """Holds messages until all of a group are there, then emits one item for each, anchored to all of them.
 
-    When a tree is lost after another one of its group was done, what comes again comes alone. It is done once all of
-    the group has been `seen` below, and had time to come again as well.
+    When a tree is lost after another one of its group was done, what comes again comes alone. It is done once another
+    one is `settled`: then a decided checkpoint has all that the group has put out.
     """
 
-    def __init__(self, share: float, groups: Mapping[int, frozenset[int]], seen: CapturedCounts) -> None:
+    def __init__(self, share: float, groups: Mapping[int, frozenset[int]], settled: set[int]) -> None:
         super().__init__(share)
-        self.groups, self.seen = groups, seen
+        self.groups, self.settled = groups, settled
         self.held: dict[int, dict[int, Tuple[Item]]] = {}
-        self.since: dict[int, float] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Gathers":
-        return Gathers(self.share, self.groups, self.seen)
-
-    def open(self, task: Task) -> None:
-        super().open(task)
-        self.clock = task.clock
+        return Gathers(self.share, self.groups, self.settled)
 
     def execute(self, tup: Tuple[Item], out: Collector[Item]) -> None:
         self.chance()
@@ -130,7 +138,6 @@ class Gathers(Unlucky):
             older, tup = sorted([before, tup], key=lambda one: one.root)  # of an attempt that has failed
             out.ack(older)
         held[tup.record.n] = tup
-        self.since[number] = self.clock.monotonic()
         if held.keys() == self.groups[number]:
             self._give(number, out)
 
@@ -144,8 +151,7 @@ class Gathers(Unlucky):
 
     def tick(self, now: datetime) -> None:
         for number in [*self.held]:
-            alone = self.clock.monotonic() - self.since[number] > ALONE_S
-            if alone and self.groups[number] <= self.seen.inputs:
+            if not self.settled.isdisjoint(self.groups[number]):
                 for one in self.held.pop(number).values():
                     self.out.ack(one)
 
@@ -166,6 +172,9 @@ def tally(topology: Topology, random: Random, name: str, stream: Any, share: flo
         stamped = topology.bolt(f"{name}-stamps", Stamps(share), counts.shuffle(), tasks=tasks, concurrency=many)
         topology.bolt(f"captured-{name}-stamps", Captured[Item](), stamped.shuffle())
     topology.bolt(f"captured-{name}", captured, counts.shuffle())
+    if random.random() < 0.5:
+        again = topology.bolt(f"{name}-second", Seconds(share), counts.fields("count"), tasks=2, concurrency=many)
+        topology.bolt(f"captured-{name}-second", CapturedCounts(), again.shuffle())
     return captured
 
 
@@ -178,15 +187,16 @@ def rings(topology: Topology, random: Random, name: str, stream: Any, share: flo
         topology.bolt(f"captured-{name}-again", CapturedCounts(), again.shuffle())
 
 
-def gathers(topology: Topology, random: Random, streams: list[Any], each: int, share: float) -> None:
-    """Counts what is anchored to messages of two sources (D15), or to many of one (A16, D17). `each` has so many."""
+def gathers(topology: Topology, random: Random, streams: list[Any], each: int, share: float, settled: set[int]) -> None:
+    """Counts what is anchored to messages of two sources (D15), or to many of one (A16, D17). `each` has so many.
+    `settled`: those that a decided checkpoint has."""
     if len(streams) > 1:
         groups = {n + at: frozenset({n, 1_000 + n}) for n in range(each) for at in (0, 1_000)}
     else:
         groups = {n: frozenset(range(n - n % GROUP, min(each, n - n % GROUP + GROUP))) for n in range(each)}
     counted = CapturedCounts()
     read = [one.global_() for one in streams]
-    given = topology.bolt("gathers", Gathers(share, groups, counted), *read, every=LOOKS)
+    given = topology.bolt("gathers", Gathers(share, groups, settled), *read, every=LOOKS)
     lots = _lots(topology, random, "gathered-lots", given, share, late=True)
     times = random.sample([1, AGAIN], len(read))  # what comes alone is held: its other side is done meanwhile
     for number, (stream, count) in enumerate(zip(streams, times, strict=True)):

@@ -14,7 +14,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # `tests` is not installed
 from tests.simulation.drawing import Item
 from topology import Bolt, Config, Reject, Task, Topology
 from topology.testing import Captured, Hazard, Pause, ScriptedSpout, SimulationFailed, run_topology, simulate
-from topology.testing.simulator.expected import DRAWS_MAX, Peace
+from topology.testing.simulator.comparing import Names
+from topology.testing.simulator.expected import DRAWS_MAX, CapturedRows, Peace
 
 DEAD_EVERY = 10
 WORKERS = 2
@@ -93,15 +94,19 @@ def made(beside: Callable[[], Any], sinks: list[Captured[Item]], *, by_record: b
     return topology
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_record", [False, True])
 def test_effects_of_dead_messages_are_neither_owed_nor_too_many_A6(by_record: bool) -> None:
     sinks: list[Captured[Item]] = []
-    peace = Peace(lambda: made(Unlucky, sinks, by_record=by_record), WORKERS).captured["captured"]
+    names = Names.RECORD if by_record else Names.PAIR
+    rows = Peace(lambda: made(Unlucky, sinks, by_record=by_record), WORKERS).rows["captured"]
+    peace = names.keys(rows)
     lacking = more = 0
     for seed in range(4):
         sinks.clear()
         simulate(lambda: made(Unlucky, sinks, by_record=by_record), seed=seed, workers=WORKERS)
-        got = max(sinks, key=lambda one: max(one.times, default=0.0)).distinct  # peace is over before all others
+        last = max(sinks, key=lambda one: max(one.times, default=0.0))  # peace is over before all others
+        got = names.keys(CapturedRows.of(last))
         lacking += len(peace.keys() - got.keys())
         more += len(got.keys() - peace.keys())
     assert lacking
@@ -120,6 +125,7 @@ def held_up(sinks: list[Captured[Item]]) -> Topology:
     return topology
 
 
+@pytest.mark.slow
 def test_an_effect_that_a_dead_message_has_only_if_its_death_is_held_up_is_allowed_A6() -> None:
     sinks: list[Captured[Item]] = []
     peace = Peace(lambda: held_up(sinks), WORKERS)
@@ -127,12 +133,12 @@ def test_an_effect_that_a_dead_message_has_only_if_its_death_is_held_up_is_allow
     for seed in range(8):
         sinks.clear()
         simulate(lambda: held_up(sinks), seed=seed, workers=WORKERS, faults=[Hazard.PAUSE, Hazard.LATE_FRAMES])
-        got = max(sinks, key=lambda one: max(one.times, default=0.0)).distinct
-        more |= got.keys() - peace.captured["captured"].keys()
+        got = CapturedRows.of(max(sinks, key=lambda one: max(one.times, default=0.0))).by_pair
+        more |= got.keys() - peace.rows["captured"].by_pair.keys()
     assert more
     for draw in range(DRAWS_MAX):
         run_topology(held_up(sinks), seed=draw, workers=WORKERS)
-        assert more.isdisjoint(sinks[-1].distinct), "no luck brings it about"
+        assert more.isdisjoint(CapturedRows.of(sinks[-1]).by_pair), "no luck brings it about"
 
 
 def test_what_messages_owe_that_live_is_missed_although_others_die() -> None:
@@ -158,6 +164,7 @@ class RepeatsTheDead(Repeats):
         return super().process(item) if item.n % DEAD_EVERY == 0 else [item]
 
 
+@pytest.mark.slow
 def test_an_effect_that_no_dead_message_can_have_is_too_much() -> None:
     told = re.escape("that it should not: [Item(n=") + r"\d+, path=\(1,\)\)"
     with pytest.raises(SimulationFailed, match=told):

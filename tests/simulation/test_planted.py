@@ -10,8 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # `tests` is not installed
 
 from tests.mutants.copies import ROOT, Copy
 from tests.mutants.mutant import Mutant
-from tests.simulation.plant import found
-from tests.simulation.planted import PLANTED
+from tests.simulation.plant import PLANTED, found
 
 
 @pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: f"{bug.rule}-{bug.file.rpartition('/')[2]}")
@@ -25,6 +24,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     return Copy(tmp_path_factory.mktemp("planted") / "copy")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     "breaks",
@@ -42,6 +42,7 @@ async def test_the_simulator_finds_a_planted_bug(breaks: str, copy: Copy) -> Non
     assert how.startswith("seed ")
 
 
+@pytest.mark.slow
 async def test_nothing_is_found_where_nothing_is_planted(copy: Copy) -> None:
     harmless = Mutant(
         "A1", "nothing", "acker/roots.py", old="        return root + 1", new="        return 1 + root", test=""

@@ -30,6 +30,7 @@ async def traces(first: int, count: int, *, hashes: str) -> dict[int, str]:
     return {told["seed"]: told["trace"] for told in map(json.loads, said.splitlines())}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_a_seed_has_the_same_trace_whatever_ran_before_it_in_its_process_and_whatever_strings_hash_to() -> None:
     together = await traces(FIRST, SEEDS, hashes="1")

@@ -3,19 +3,24 @@
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # `tests` is not installed
 
+from tests.simulation.consistent import check
 from tests.simulation.drawing import Rejects
 from tests.simulation.items import Item, Unlucky
 from tests.simulation.late import Lots
-from tests.simulation.surviving import CapturedCounts, Draws, Rings, Tallies
+from tests.simulation.power_cuts import DURABILITIES, Durability
+from tests.simulation.surviving import CapturedCounts, Draws, Rings, Seconds, Tallies
 from topology import Config, Stream, Topology
-from topology.runtime.commits.group_commit import GroupCommit
+from topology.storage.directory.decision import NAME
 from topology.testing import Captured, Hazard, Pause, ScriptedSpout, SimulationFailed, simulate
+from topology.testing.simulator.faults import Strike
+from topology.testing.simulator.run import STATE_DIR, Fate
+from topology.testing.simulator.steps import Step
 
 DEATHS = (Hazard.KILL_ALL, Hazard.POWER_LOSS, Hazard.CRASH)
 
@@ -25,6 +30,7 @@ def items(topology: Topology, *, every: int = 20) -> Stream[Item]:
     return topology.spout("items", ScriptedSpout[Item](script))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["fields", "global_", "shuffle"])
 def test_what_was_drawn_stays_whatever_way_inputs_come_and_however_many_tasks_there_are_B2_D7(way: str) -> None:
     def make() -> Topology:
@@ -38,6 +44,7 @@ def test_what_was_drawn_stays_whatever_way_inputs_come_and_however_many_tasks_th
         simulate(make, seed=seed, faults=DEATHS, rescale=seed % 2 == 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_timers_that_fail_when_all_inputs_have_ended_fire_all_the_same_B10(seed: int) -> None:
     def make() -> Topology:
@@ -68,14 +75,17 @@ def test_a_timer_that_was_done_before_a_clean_end_has_no_effect_in_the_next_run_
     assert report.runs == 2, "the dead letters were replayed, in a run of their own"
 
 
-def counted(durability: Literal["disk", "process"] = "disk") -> Topology:
+def counted(durability: Durability = "disk", *, every: int = 20) -> Topology:
     topology = Topology("counted", Config(max_replays=1_000, durability=durability))
-    lots = topology.bolt("lots", Lots(0.01), items(topology).shuffle(), tasks=2)
+    lots = topology.bolt("lots", Lots(0.01), items(topology, every=every).shuffle(), tasks=2)
     counts = topology.bolt("tally", Tallies(0.01), lots.fields("key"), tasks=2, concurrency=8)
     topology.bolt("captured", CapturedCounts(), counts.shuffle())
+    second = topology.bolt("second", Seconds(0.01), counts.fields("count"), tasks=2)
+    topology.bolt("captured-second", CapturedCounts(), second.shuffle())
     return topology
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_each_count_of_a_key_comes_once_while_workers_and_tasks_change_between_runs_D7(seed: int) -> None:
     report = simulate(counted, seed=seed, faults=(Hazard.KILL_ALL, Hazard.POWER_LOSS), rescale=True)
@@ -83,22 +93,52 @@ def test_each_count_of_a_key_comes_once_while_workers_and_tasks_change_between_r
     assert any("it begins again with" in one for one in report.told)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_each_count_comes_once_where_it_is_kept_on_the_loop_and_processes_die_D1_D10(
-    seed: int, monkeypatch: pytest.MonkeyPatch
+STEPPED = (Hazard.CRASH, Hazard.KILL_ALL, Hazard.POWER_LOSS, Hazard.DISK_FULL, Hazard.HANG)
+QUICK = {("disk", Hazard.CRASH), ("process", Hazard.POWER_LOSS), ("checkpoint", Hazard.KILL_ALL)}
+
+
+@pytest.mark.parametrize(
+    ("durability", "hazard"),
+    [
+        pytest.param(durability, hazard, marks=[] if (durability, hazard) in QUICK else [pytest.mark.slow])
+        for durability in DURABILITIES
+        for hazard in STEPPED
+    ],
+)
+def test_a_fault_at_each_step_of_a_checkpoint_and_of_the_next_one_leaves_each_count_once_p1_p5_p14(
+    durability: Durability, hazard: Hazard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here: list[float] = []
-    commit_here = GroupCommit._write_inline
+    """Also between a decision and telling it, and when all have kept their parts and nothing is decided."""
+    struck = 0
+    for number, step in enumerate(Step):
+        strikes = [
+            Strike(hazard, 40, number % 2, 3.5, step),
+            Strike(Hazard.CRASH, 40, 1 - number % 2, 0.1, step),
+            Strike(hazard, 90, 0, 0.5, step),
+        ]
+        monkeypatch.setattr("topology.testing.simulator.simulate.draw_strikes", lambda *given, s=strikes: ([*s], {}))
+        report = simulate(partial(counted, durability, every=5), seed=number, faults={hazard, Hazard.CRASH})
+        check(report, dead=False)
+        struck += report.paths[f"struck as {step.value}"]
+    assert struck >= len(Step), "most of these strikes come as the step is done"
 
-    def noted(group_commit: GroupCommit) -> None:
-        here.append(group_commit.time())
-        commit_here(group_commit)
 
-    monkeypatch.setattr(GroupCommit, "_write_inline", noted)
-    faults = (Hazard.KILL_ALL, Hazard.CRASH, Hazard.DISK_FULL, Hazard.REPEATED_FRAMES)
-    report = simulate(partial(counted, "process"), seed=seed, faults=faults)
-    assert report.faults
-    assert here
+def test_without_the_decision_nothing_begins_where_a_checkpoint_may_be_decided_p5(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All have kept their parts, and are killed; then the file is gone that says whether that is decided."""
+    strikes = [Strike(Hazard.KILL_ALL, 40, 0, 0.1, Step.PREPARED)]
+    monkeypatch.setattr("topology.testing.simulator.simulate.draw_strikes", lambda *given: ([*strikes], {}))
+    new_machine = Fate.new_machine
+
+    def without(fate: Fate, *, power: bool) -> None:
+        new_machine(fate, power=power)
+        if fate.files.look(STATE_DIR / NAME) is not None:
+            fate.files.remove(STATE_DIR / NAME)
+
+    monkeypatch.setattr(Fate, "new_machine", without)
+    with pytest.raises(SimulationFailed, match=r"which says whether checkpoint \d+ is decided"):
+        simulate(partial(counted, every=5), seed=1, faults=[Hazard.KILL_ALL])
 
 
 class CountsInVain(Tallies):

@@ -47,6 +47,7 @@ async def test_times_of_a_followed_log_that_is_not_there_yet_are_waited_for_too_
     assert times.reference > datetime.now(UTC)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["", "later"])
 async def test_a_run_waits_for_the_file_that_it_follows_and_reads_it_from_its_start_F73(
     tmp_path: Path, folder: str, caplog: pytest.LogCaptureFixture

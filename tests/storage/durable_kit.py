@@ -5,7 +5,7 @@ memory of what was on the disk before each, as a kill or a loss of power would l
 import errno
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ from typing import Any
 
 import apsw
 
-from topology.filesystem.files import DiskFiles, Opened
+from topology.filesystem.files import DiskFiles, Opened, WritableFile
 from topology.storage.sqlite.schema import create_store
 from topology.storage.sqlite.store import SqliteStore
 from topology.storage.values import Begun, Letter, Mark, Span, Trial
@@ -73,8 +73,11 @@ def made(path: Path, number: int = 0) -> Path:
 def store(
     path: Path, files: DiskFiles | None = None, *, lives: bool = False, checked: bool = False
 ) -> Iterator[SqliteStore]:
-    opened = SqliteStore(files or DiskFiles(), path, lives=lives, checked=checked)
+    """`lives`: a worker's life begins, of the same owner as the last one."""
+    opened = SqliteStore(files or DiskFiles(), path, checked=checked)
     try:
+        if lives:
+            opened.begin_life(opened._own.owner or (opened.number, 1), has_log=opened.has_log)
         yield opened
     finally:
         opened.close()
@@ -142,6 +145,7 @@ class FaultyFiles(DiskFiles):
     remember: bool = False
     count: int = 0
     moments: list[Moment] = field(default_factory=list)
+    machine: str = "this start"  # of the machine
 
     def __post_init__(self) -> None:
         self._vfs = _Vfs(f"faulty-{next(_names)}", self)
@@ -151,6 +155,10 @@ class FaultyFiles(DiskFiles):
     @property
     def vfs(self) -> str:
         return self._vfs.vfs_name
+
+    @property
+    def boot(self) -> str:
+        return self.machine
 
     @property
     def durable(self) -> dict[str, bytes]:
@@ -188,6 +196,9 @@ class FaultyFiles(DiskFiles):
     def open(self, path: Path) -> Opened:
         return _Opened(self, path)
 
+    def open_to_write(self, path: Path) -> WritableFile:
+        return _Writable(self, path, super().open_to_write(path))
+
     def rename(self, old: Path, new: Path) -> None:
         self.before("rename", old)
         super().rename(old, new)
@@ -217,6 +228,37 @@ class _Opened:
 
     def close(self) -> None:
         pass
+
+
+class _Writable:
+    def __init__(self, files: FaultyFiles, path: Path, file: WritableFile) -> None:
+        self._files, self._path, self._file = files, path, file
+        self.size, self.read, self.close = file.size, file.read, file.close
+
+    def write(self, offset: int, parts: Sequence[bytes]) -> None:
+        self._before("write")
+        self._file.write(offset, parts)
+
+    def allocate(self, size: int) -> None:
+        if size > self.size():
+            self._before("write")
+            self._file.allocate(size)
+
+    def truncate(self, size: int) -> None:
+        self._before("truncate")
+        self._file.truncate(size)
+
+    def sync(self) -> None:
+        self._before("sync")
+        self._files.synced(self._path)
+
+    def _before(self, operation: str) -> None:
+        try:
+            self._files.before(operation, self._path)
+        except apsw.FullError as error:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+        except apsw.IOError as error:
+            raise OSError(errno.EIO, os.strerror(errno.EIO)) from error
 
 
 class _Vfs(apsw.VFS):

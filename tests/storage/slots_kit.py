@@ -1,4 +1,4 @@
-"""State that a run of several workers has left, with its journal, and a start of another plan on it."""
+"""State that a run of several workers has left, with the inputs that it knows, and a start of another plan on it."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -10,9 +10,9 @@ from topology.filesystem.files import DiskFiles
 from topology.groupings import key_bytes, slot_of, task_of_slot
 from topology.storage.directory.state_dir import StateDir
 from topology.storage.encoding import state as states
-from topology.storage.encoding.journal import JournalInput, OutputClass, packed
+from topology.storage.encoding.entries import KnownEntry, OutputClass, packed
 from topology.storage.rescale.assign import refile
-from topology.storage.values import Changes, JournalRow, StateChange, StateRow
+from topology.storage.values import Changes, EntryRow, StateChange, StateRow
 
 Placements = Mapping[str, Sequence[int]]
 
@@ -33,7 +33,7 @@ def filed(path: Path, placements: Placements, files: DiskFiles | None = None, *,
 
 def fill(path: Path, placements: Placements, keys: int = KEYS, *, remembered: bool = True) -> None:
     """What a run has left: a value and perhaps a timer of each key, and three `remembered` inputs of each."""
-    by_worker: dict[int, list[tuple[StateRow, list[JournalInput]]]] = {}
+    by_worker: dict[int, list[tuple[StateRow, list[KnownEntry]]]] = {}
     for number in range(keys):
         key = key_bytes(f"key {number}")
         slot = slot_of(key)
@@ -41,8 +41,8 @@ def fill(path: Path, placements: Placements, keys: int = KEYS, *, remembered: bo
         content = states.packed(str(number).encode() * 40, timers)
         row = StateRow(slot, key, states.body_of(states.seed_of("count", slot), key, content))
         outputs = ((0, b"out"),) if number % 2 else ()
-        inputs = [JournalInput(slot, number * 10 + one, number * 10 + one, (one + 1,), outputs) for one in range(2)]
-        inputs.append(JournalInput(slot, number * 10 + 2, number * 10 + 2, (), outputs, timer=True))
+        inputs = [KnownEntry(slot, number * 10 + one, number * 10 + one, (one + 1,), outputs) for one in range(2)]
+        inputs.append(KnownEntry(slot, number * 10 + 2, number * 10 + 2, (), outputs, timer=True))
         worker = placements["count"][task_of_slot(slot, len(placements["count"]))]
         by_worker.setdefault(worker, []).append((row, inputs))
     for worker, kept in by_worker.items():
@@ -51,15 +51,15 @@ def fill(path: Path, placements: Placements, keys: int = KEYS, *, remembered: bo
             digest = 0
             for row in rows:
                 digest ^= states.sum_of(row.body)
-            journal: list[JournalRow] = []
+            known: list[EntryRow] = []
             for at in range(0, len(kept), 7):  # inputs of several slots in a row, and each timer in one of its own
                 some = [entry for _, inputs in kept[at : at + 7] for entry in inputs]
                 groups = [[entry for entry in some if not entry.timer], *([entry] for entry in some if entry.timer)]
                 for group in groups:
-                    journal.append(JournalRow(len(journal) + 1, "count", packed(CLASSES, group)))
-            drawn = JournalInput(700, 10**6 + worker, 10**6 + worker, (9,), ((0, b"drawn"),))
-            journal.append(JournalRow(len(journal) + 1, "gone", packed(CLASSES, [drawn])))
+                    known.append(EntryRow("count", packed(CLASSES, group)))
+            drawn = KnownEntry(700, 10**6 + worker, 10**6 + worker, (9,), ((0, b"drawn"),))
+            known.append(EntryRow("gone", packed(CLASSES, [drawn])))
             if task_of_slot(700, len(placements["drawn"])) == placements["drawn"].index(worker):
-                journal.append(JournalRow(len(journal) + 1, "drawn", packed(CLASSES, [drawn])))
-            journal = journal if remembered else []
-            one.commit(Changes(states=[StateChange("count", rows, digest)], journal=journal))
+                known.append(EntryRow("drawn", packed(CLASSES, [drawn])))
+            known = known if remembered else []
+            one.replace(Changes(states=[StateChange("count", rows, digest)]), entries=known)

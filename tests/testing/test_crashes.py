@@ -72,7 +72,7 @@ def test_crashes_beside_links_that_lose_and_delay_frames_lose_nothing_a11(seed: 
         seed=seed,
         workers=2,
         faults=faults,
-        crashes=[Crash(1, acked=20), Crash(0, acked=60)],
+        crashes=[Crash(1, acked=10), Crash(0, acked=20)],
     )
     assert (report.exit_status, report.restarts) == (0, 2)
     assert found(captured) == WORDS

@@ -35,6 +35,7 @@ def crashed(seed: int) -> bool:
     return len(watch.deaths) == len(crashes)
 
 
+@pytest.mark.slow
 def test_random_topologies_lose_nothing_by_crashes_of_their_workers() -> None:
     hit = sum(crashed(seed) for seed in SEEDS)
     assert hit >= HIT_MIN, f"{hit} of {len(SEEDS)}"

@@ -46,6 +46,7 @@ def test_a_killed_worker_costs_a_restart_and_no_number(run_processes: RunProcess
     assert not any(map(lives, report.killed))
 
 
+@pytest.mark.slow
 def test_the_worker_of_a_component_is_killed_once_so_many_messages_are_acked(tmp_path: Path) -> None:
     path = tmp_path / "stored"
     report = run_processes(

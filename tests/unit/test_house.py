@@ -38,7 +38,19 @@ MAY_IMPORT = {
 
 UPWARDS: dict[tuple[str, str], str] = {}  # (file, imported name) → why it has to be
 
-PURE = {"bisect", "collections", "hashlib", "itertools", "operator", "struct", "typing", "msgspec", "xxhash", "acker"}
+PURE = {
+    "bisect",
+    "collections",
+    "hashlib",
+    "itertools",
+    "operator",
+    "struct",
+    "types",
+    "typing",
+    "msgspec",
+    "xxhash",
+    "acker",
+}
 
 # The declaring part of `topology`, and what it may not import: it does no I/O and starts nothing.
 DECLARING = (
@@ -51,6 +63,8 @@ RUNNING = {"asyncio", "multiprocessing", "os", "selectors", "socket", "sqlite3",
 CHANGED_COPIES = ("rescale/move", "offline/dead_letters", "rescale/spout_tasks", "rescale/positions")
 STORING = ("jsonlines", "postgres/table", "rows", "values")
 MAY_USE_MSGSPEC = {
+    "topology/runtime/state/key_values.py": "the collector need not visit a struct of each key",
+    "topology/runtime/state/known_inputs.py": "the collector need not visit a struct of each input",
     **{f"topology/storage/{name}.py": "a changed copy of a value that is stored" for name in CHANGED_COPIES},
     "acker/identity.py": "one byte form of the seeds' parts, fixed by golden vectors",
     "acker/ledger.py": "an open tree is a struct that the garbage collector need not visit",
@@ -68,8 +82,9 @@ MAY_USE_MSGSPEC = {
             "encoding/packing",
             "sqlite/store",
             "sqlite/header",
-            "encoding/floors",
-            "encoding/journal",
+            "encoding/entries",
+            "encoding/log_records",
+            "encoding/prepared",
             "encoding/state",
         )
     },
@@ -80,6 +95,7 @@ MAY_USE_MSGSPEC = {
     "topology/runtime/control/completion.py": "a status crosses from a worker to its supervisor",
     "topology/runtime/run/command_socket.py": "messages between a command and a run",
     "topology/runtime/control/messages.py": "messages between processes",
+    "topology/runtime/control/frontiers.py": "a part of such messages",
     "topology/storage/dead_questions.py": "a question about dead letters, and its answer, cross between processes",
     "topology/runtime/dead_letters/letter.py": "changed copies of stored values",
     "topology/runtime/links/protocol.py": "frames are structs",

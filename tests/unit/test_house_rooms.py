@@ -18,7 +18,6 @@ PARAMETERS_MAX = 12  # of one `__init__`
 
 # Classes with one name and two meanings; each meaning is known by its room.
 SHARED_NAMES = {
-    "Fail": "a message between processes, whose name is its tag; and a step of a test's script, which is public",
     "Stop": "a message of the command socket, whose name is its tag; and a step of a test's script, which is public",
 }
 

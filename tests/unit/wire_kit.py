@@ -106,7 +106,7 @@ def content(
     **others: Any,
 ) -> Content:
     """A Content with this in it, and nothing else."""
-    empty: dict[str, Any] = {"acks": {}, "touches": set(), "queued": set(), "progress": None, "depths": {}}
+    empty: dict[str, Any] = {"acks": {}, "touches": set(), "queued": set(), "depths": {}, "checkpoint": 0}
     return Content(batches=batches or [], fails=fails or [], **{**empty, **others})
 
 
@@ -123,8 +123,8 @@ def told(*contents: Content) -> dict[str, Any]:
         "fails": [],
         "touches": set(),
         "queued": set(),
-        "progress": None,
         "depths": {},
+        "checkpoints": set(),
     }
     for one in contents:
         for address, tuples in one.batches:
@@ -137,7 +137,7 @@ def told(*contents: Content) -> dict[str, Any]:
         found["fails"] += [(root, why.reason, why.component, why.text, why.traceback()) for root, why in one.fails]
         found["touches"] |= one.touches
         found["queued"] |= one.queued
-        found["progress"] = one.progress or found["progress"]
+        found["checkpoints"].add(one.checkpoint)
         found["depths"].update(one.depths)
     return found
 

@@ -23,6 +23,7 @@ from topology.codes.declarations import (
     INVALID_ENDS_LAST,
     INVALID_GIVEN_AGAIN,
     INVALID_NAME,
+    INVALID_ORDER_MATTERS,
     INVALID_PARALLELISM,
     INVALID_RECOVERY,
     INVALID_RENAMED_FROM,
@@ -48,6 +49,7 @@ NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 TASKS_MAX: Final = SLOTS  # a task without a slot would never get a key
 RECOVERIES: Final = ("checkpoint", "replay", "none")
 GIVEN_AGAIN: Final = ("same", "other ids", "never")
+ORDERS: Final = ("always", "inputs", "never")
 CONCURRENCY_MAX: Final = 10_000  # concurrent inputs of one task: each is an asyncio task
 
 
@@ -261,6 +263,10 @@ def _state_problems(one: Declared, config: object) -> Iterator[Problem]:
     if type(holds_max) is not int or holds_max < 1:
         yield Problem(HOLDS_MAX_TOO_LARGE, f"{name}.holds_max is a whole number of at least 1, not {holds_max!r:.80}")
         holds_max = 0
+    if (order := one.prototype.order_matters) not in ORDERS:
+        hint = did_you_mean(order, ORDERS) if isinstance(order, str) else ""
+        text = f"{name}.order_matters is one of {', '.join(ORDERS)}, not {order!r:.80}{hint}"
+        yield Problem(INVALID_ORDER_MATTERS, text)
     if recovery == "replay" and hasattr(one.prototype, "on_timer"):
         text = f"{name}.recovery is 'replay', which rebuilds a state from inputs, and no input sets its timers again"
         yield Problem(INVALID_RECOVERY, f"{text}; leave recovery out")

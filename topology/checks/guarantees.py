@@ -11,6 +11,8 @@ from enum import Enum
 from typing import Final
 
 from topology.checks import instance_state, unanchored
+from topology.checks.component_facts import above, drops_replays, keeps_state
+from topology.checks.recomputed import Variation, variations
 from topology.config import Config
 from topology.graph import Declared, Graph
 from topology.groupings import Custom, Direct
@@ -41,12 +43,39 @@ class Weakness:
     repeats: bool = False
 
 
+class Mishap(Enum):
+    """A loss that a run may meet."""
+
+    DEATH = "a worker dies"
+    POWER = "power is lost"
+
+
+DURABILITIES: Final = ("disk", "process", "checkpoint")
+
+
+def goes_back(durability: str, event: Mishap) -> bool:
+    """Return True if all workers go back to the last decided checkpoint after this event, and compute again what has
+    left since."""
+    return durability == "checkpoint" or (durability == "process" and event is Mishap.POWER)
+
+
 @dataclass(frozen=True)
 class Promise:
-    """The guarantee of one sink. The weakest of the weaknesses comes first."""
+    """The guarantee of one sink. The weakest of the weaknesses comes first.
+
+    `variations` are bolts whose results may come out otherwise if they are computed again: the sink then has a part of
+    the first results and a part of the second. None if nothing is kept, or nothing is replayed. `durability` is the one
+    that is set; None if it makes no difference.
+    """
 
     sink: str
     weaknesses: tuple[Weakness, ...]
+    variations: tuple[Variation, ...] = ()
+    durability: str | None = None
+
+    def varies(self, durability: str, event: Mishap) -> bool:
+        """Return True if results may come out otherwise after this event, with this durability."""
+        return bool(self.variations) and goes_back(durability, event)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -70,15 +99,19 @@ def guarantees(topology: Graph, *, keeps: bool = True) -> list[Promise]:
     reads, or that deduplicates replays. `keeps`: True if the run has a state directory."""
     components = {component.name: component for component in topology.components}
     read = {read.component for component in components.values() for read in component.inputs if not read.dead}
-    ordered = order(topology.components)
+    ordered = [components[name] for name in order(topology.components)]
+    config = topology.config
+    goes = keeps and config.guarantee == "at-least-once"
     return [
         Promise(
             component.name,
-            tuple(_weaknesses(component, [components[name] for name in ordered], topology.config, keeps)),
+            tuple(_weaknesses(component, ordered, config, keeps)),
+            tuple(variations(component, ordered)) if goes else (),
+            config.durability if goes else None,
         )
         for component in components.values()
         if component.kind == "bolt"
-        and (not component.streams or component.name not in read or _drops_replays(component))
+        and (not component.streams or component.name not in read or drops_replays(component))
     ]
 
 
@@ -87,28 +120,13 @@ def _weaknesses(sink: Declared, ordered: list[Declared], config: Config, keeps: 
     group begins at the spouts."""
     if config.guarantee == "at-most-once":
         return [Weakness("", "guarantee='at-most-once': no message is tracked, and none is replayed", loses=True)]
-    way = _above(sink, ordered)
+    way = above(sink, ordered)
     found = [weakness for declared in way for rule in RULES for weakness in rule(declared)]
     found += _of_groupings(way)
     found += _of_sink(sink)
     if not keeps:
         found += [weakness for declared in way for weakness in _of_memory(declared)]
-    elif config.durability == "process":
-        found += [
-            Weakness(component.name, "survives the death of processes but not a power failure: durability='process'")
-            for component in way
-            if component.shape == "journal" or _keeps_state(component)
-        ]
     return sorted(found, key=lambda one: (not one.loses, not one.repeats))
-
-
-def _above(sink: Declared, ordered: list[Declared]) -> list[Declared]:
-    """Return all components on the path to this bolt, and the bolt itself, in their order."""
-    names = {sink.name}
-    for component in reversed(ordered):
-        if component.name in names:
-            names.update(read.component for read in component.inputs)
-    return [component for component in ordered if component.name in names]
 
 
 # -- one component
@@ -132,7 +150,7 @@ def _of_memory(one: Declared) -> Iterator[Weakness]:
     elif one.shape == "journal":
         text = "is not deterministic, and its outputs are kept in memory: after its worker's death a replay may emit"
         yield Weakness(one.name, f"{text} others", repeats=True)
-    elif _keeps_state(one):
+    elif keeps_state(one):
         text = "has its state in memory: after its worker's death it begins empty, and records that a source reads"
         yield Weakness(one.name, f"{text} again are counted twice", loses=True, repeats=True)
 
@@ -149,13 +167,13 @@ def _of_determinism(one: Declared) -> Iterator[Weakness]:
     if one.shape == "execute":
         text = "is not deterministic, and outputs of `execute` cannot be stored: a replay may emit others"
         yield Weakness(one.name, f"{text}; write it as `process`", repeats=True)
-    elif one.shape == "state" and not _keeps_state(one):
+    elif one.shape == "state" and not keeps_state(one):
         text = "is not deterministic, and keeps its state in memory only: a replay may emit others"
         yield Weakness(one.name, text, repeats=True)
 
 
 def _of_state(one: Declared) -> Iterator[Weakness]:
-    if one.shape != "state" or _keeps_state(one):
+    if one.shape != "state" or keeps_state(one):
         return
     begins = {
         "replay": "after its worker's death its inputs are processed again, perhaps in another order",
@@ -203,20 +221,11 @@ def _of_groupings(way: list[Declared]) -> Iterator[Weakness]:
 
 
 def _reaches(one: Declared, other: Declared, way: list[Declared]) -> bool:
-    return any(found is one for found in _above(other, way))
+    return any(found is one for found in above(other, way))
 
 
 def _of_sink(sink: Declared) -> Iterator[Weakness]:
     """Yield the weakness of a sink that does not deduplicate. The effect of a bolt that only counts is in its state."""
-    if _drops_replays(sink) or (_keeps_state(sink) and not sink.streams):
+    if drops_replays(sink) or (keeps_state(sink) and not sink.streams):
         return
     yield Weakness(sink.name, f"is a {called(sink.prototype)}, which does not deduplicate replays", repeats=True)
-
-
-def _keeps_state(one: Declared) -> bool:
-    """Return True if it has state that survives, and that changes once per input."""
-    return one.shape == "state" and one.prototype.recovery == "checkpoint"
-
-
-def _drops_replays(one: Declared) -> bool:
-    return bool(getattr(one.prototype, "drops_replays", False))

@@ -4,6 +4,7 @@
 `output` prints. Nothing below the command line imports it; `kedge compare` is a command of another package, and uses
 its options and output. Must not know how a run works.
 
-Imports nothing of: topology.runtime.process, topology.runtime.links, topology.runtime.tasks, topology.runtime.commits,
+Imports nothing of: topology.runtime.process, topology.runtime.links, topology.runtime.tasks,
+  topology.runtime.checkpoints,
   topology.storage.sqlite
 """

@@ -27,7 +27,7 @@ PREFIX: Final = "KEDGE_"
 # and tests find their server with the last.
 INTERNAL: Final = frozenset({"KEDGE_HINT", "KEDGE_NEXT", "KEDGE_NO_SPARK_CACHE", "KEDGE_TEST_POSTGRES"})
 NO_VARIABLE: Final = frozenset(  # options without a variable: they make sense only if typed, or a setting has one
-    {"--help", "--version", "--all", "--now", "--check-types"}
+    {"--help", "--version", "--all", "--now", "--check-types", "--from", "--list", "--delete"}
 )
 COLUMN_MAX: Final = 22  # characters of a help's left column; a longer name gets its own line
 

@@ -19,7 +19,7 @@ from topology.cli.run_client import no_run, reached
 from topology.cli.state_dirs import called
 from topology.codes.command_line import DEAD_LETTER_COMMAND_FAILED, RUN_ENDED_MEANWHILE
 from topology.errors import WorkerError
-from topology.runtime.run.command_socket import Ended, Going, Trouble
+from topology.runtime.run.command_socket import Trouble
 from topology.storage.dead_questions import DeadAnswer, DeadAsk
 from topology.storage.values import Letter
 from topology.text import escaped, printable
@@ -216,7 +216,7 @@ class Asked:
             answer = line.heard(self._silent, SILENT_MAX)
         if isinstance(answer, Trouble):
             raise WorkerError(printable(answer.text), code=DEAD_LETTER_COMMAND_FAILED)
-        if isinstance(answer, Ended | Going):
+        if not isinstance(answer, DeadAnswer):
             raise no_run("it has answered without a request")
         _check(ask, answer)
         return answer

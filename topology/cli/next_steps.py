@@ -18,6 +18,7 @@ from topology.text import printable
 
 ONCE: Final = frozenset({"--fresh", "--accept-duplicates", "--accept-loss", "--run-id=new"})  # options for one run only
 NEW_ID: Final = ("--run-id", "new")  # the same option in two words, for one run only
+FROM: Final = "--from"  # an option for one run only, with its value in the same word or in the next
 
 
 def again(argv: Sequence[str]) -> str:
@@ -41,6 +42,12 @@ def dead_list(directory: Path) -> str:
 def stop(directory: Path, option: str = "") -> str:
     """Return the command that stops the run on this state directory, with one option of its own."""
     return f"{_ours()} stop{_found(directory, '')}{' ' * bool(option)}{option}"
+
+
+def run_from(directory: Path, name: str) -> str:
+    """Return the command that begins from a checkpoint of this state directory."""
+    where = "" if directory.parent == HOME else f" --state-dir {printable(quoted(str(directory)))}"
+    return f"{_ours()} run FILE {FROM} {quoted(name)}{where}"
 
 
 def _found(directory: Path, by: str) -> str:
@@ -67,6 +74,15 @@ def _command(typed: str) -> str:
 
 def _for_good(words: Sequence[str]) -> list[str]:
     """Return the words without options that are meant for one run only."""
+    words = (
+        [
+            word
+            for before, word in zip(("", *words[:-1]), words, strict=True)
+            if FROM not in (before, word) and not word.startswith(f"{FROM}=")
+        ]
+        if words
+        else []
+    )
     pairs = zip(("", *words[:-1]), words, (*words[1:], ""), strict=True) if words else ()
     return [
         word

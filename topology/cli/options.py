@@ -123,6 +123,16 @@ RunIdOption = Annotated[
         rich_help_panel=RUN_GROUP,
     ),
 ]
+FromOption = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="CHECKPOINT",
+        help="Begin from a checkpoint that kedge state checkpoint has kept: its name, or the path of its folder. What "
+        "the state directory has is kept as a checkpoint too.",
+        rich_help_panel=RUN_GROUP,
+    ),
+]
 DuplicatesOption = Annotated[
     bool,
     typer.Option(

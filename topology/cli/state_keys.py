@@ -11,6 +11,7 @@ from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
+from topology.cli.output.numbers import counted
 from topology.errors import EmitError
 from topology.groupings import joined, key_bytes
 from topology.storage.encoding.json_values import key_form, key_json, time_text, value_json
@@ -103,10 +104,12 @@ def shown(
     lines = [f"{escaped(component)} {shown_key(kept.key)}"]
     lines += [f"  {name:<6} {text}" for name, text in facts.items() if text]
     lines += [f"  timer  {time_text(due)}" + (f" {escaped(name)!r}" if name else "") for name, due in timers]
+    if kept.outputs:
+        lines.append(f"  had    {counted(kept.outputs, 'output')}")
     return lines
 
 
 def _value(value: bytes | None, decode: Callable[[bytes], Any] | None) -> str:
     if value is None:
-        return "none, only timers"
+        return "none"
     return escaped(repr(decode(value))) if decode is not None else json.dumps(value_json(value))

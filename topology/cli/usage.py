@@ -73,18 +73,16 @@ def shown_name(error: Any) -> str:
 
 def note_value(parameter: Any) -> None:
     """Make errors about this parameter's type carry the value, as `given`, which Typer leaves out."""
-    convert = parameter.process_value
+    convert = parameter.type_cast_value  # not a callback, whose own message names the value
 
-    def process(ctx: Any, value: Any) -> Any:
+    def converted(ctx: Any, value: Any) -> Any:
         try:
             return convert(ctx, value)
         except typer.BadParameter as error:
-            # only for a failed conversion, by Typer or by our parsers; a callback's own message names the value
-            if error.__cause__ is not None or isinstance(error.__context__, ValueError):
-                setattr(error, GIVEN, value)
+            setattr(error, GIVEN, value)
             raise
 
-    parameter.process_value = process
+    parameter.type_cast_value = converted
 
 
 def extra(ctx: Any, words: list[str]) -> Any:

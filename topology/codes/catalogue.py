@@ -3,7 +3,7 @@
 from types import ModuleType
 from typing import Final
 
-from topology.codes import command_line, comparison, declarations, runtime, settings, startup, tuples
+from topology.codes import command_line, comparison, declarations, runtime, savepoints, settings, startup, tuples
 from topology.codes.code import Code
 
 _FILES: Final[dict[str, ModuleType]] = {
@@ -14,6 +14,7 @@ _FILES: Final[dict[str, ModuleType]] = {
     "The run": runtime,
     "Tuples and records": tuples,
     "Comparing modes": comparison,
+    "Checkpoints under a name": savepoints,
 }
 GROUPS: Final[dict[str, tuple[Code, ...]]] = {
     title: tuple(sorted((code for code in vars(file).values() if isinstance(code, Code)), key=str))

@@ -338,3 +338,10 @@ INVALID_TICK_METHOD: Final = Code(
     "streams of its bolt, which Kedge reads from the annotation.",
     "write def tick(self, now: datetime) -> Iterator[X], or -> None if it emits nothing; it may be async.",
 )
+INVALID_ORDER_MATTERS: Final = Code(
+    "K253",
+    "Invalid order_matters of a bolt",
+    "order_matters sets the orders that a bolt's outputs for a key depend on: 'always', on that of inputs and timers; "
+    "'inputs', on that of inputs; 'never', on none. `kedge check --guarantees` names the bolts that this concerns.",
+    "write one of the three, or leave it out.",
+)

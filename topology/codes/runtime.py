@@ -315,3 +315,34 @@ SINK_FILE_DAMAGED: Final = Code(
     "check the disk. Restore the file from a copy; or extract the rows that can be read (sqlite3 FILE .recover); or "
     "give up its rows: move it away, and run over the same input with another state directory, which makes it again.",
 )
+CHECKPOINT_OVERDUE: Final = Code(
+    "K573",
+    "Checkpoint is not decided",
+    "A checkpoint waits for a worker whose loop is blocked, or for a disk; or each one is given up, because a worker "
+    "is away or its disk is full. Nothing is lost. Until one is decided, Kedge remembers all inputs since the last "
+    "one, and the sources wait when max_remembered_bytes are reached.",
+    "look at the worker that the message names: its log says what blocks its loop, or why its store can't be written.",
+)
+SLOW_CHECKPOINT: Final = Code(
+    "K574",
+    "Checkpoint was slow",
+    "A checkpoint took longer than a second. Tuples were processed meanwhile. After a crash more is done again, "
+    "because sources resume at the last decided checkpoint.",
+    "do nothing, unless it happens often: then use a faster disk, or a larger checkpoint_s.",
+)
+KNOWN_INPUTS_DROPPED: Final = Code(
+    "K575",
+    "Known inputs were dropped",
+    "Kedge remembers each input that a bolt has counted until its message is done. Inputs of an earlier run go once "
+    "their source has given them again. A million of them did not come again in one task, as if the source has lost "
+    "them, so Kedge has dropped the oldest. If one of these comes after all, it is counted a second time.",
+    "find out if the source still has the messages of the earlier run; if it never gives them again, do nothing.",
+)
+HANDOVER_FORGETS: Final = Code(
+    "K576",
+    "Hand-over forgets old records",
+    "A hand-over to Spark remembers each record until its message cannot come again. Records that a process had handed "
+    "over shortly before it died never come again if their messages were done. There are more than a million of them "
+    "now, so the oldest are forgotten. If one of these does come again, Spark gets it twice.",
+    "do nothing, unless a source may still give messages that are older than a million records.",
+)

@@ -252,7 +252,8 @@ STATE_FILE_MISSING: Final = Code(
 STATE_FILE_OUTDATED: Final = Code(
     "K432",
     "State file is outdated",
-    "The file has fewer commits than the state directory lists: an older copy replaced it.",
+    "The file has fewer commits than the state directory lists, or lacks a checkpoint that is decided: an older copy "
+    "replaced it.",
     "put the newest one back; or give up what the file had after that copy and process it again, by --accept-loss. If "
     "bolts keep state, it has to begin again too: add --fresh, which gives up all positions and all state.",
 )
@@ -451,4 +452,37 @@ STATE_LOG_UNUSABLE: Final = Code(
     "The log cannot be opened, belongs to another worker or a later start, has a newer format, or lacks the records "
     "since the last checkpoint. Kedge does not change the file.",
     "do what the error says, and run again.",
+)
+DECISION_FILE_MISSING: Final = Code(
+    "K481",
+    "Decision file is missing",
+    "A run with several workers notes in the file `decided` of the state directory which checkpoint is decided. Some "
+    "worker had prepared a checkpoint when the run was interrupted, and without the file nobody knows whether it "
+    "counts.",
+    "put the file back; or go back to the checkpoint before, which gives up the positions, dead letters and state "
+    "since then, by --accept-loss.",
+)
+DECISION_FILE_DAMAGED: Final = Code(
+    "K482",
+    "Decision file is damaged",
+    "The file `decided` of the state directory names the last decided checkpoint. Its content is not what was written. "
+    "The disk is failing, or a program changed the file.",
+    "restore the state directory from one copy; or give up the positions, dead letters and state since the checkpoint "
+    "before: move the file away and run again with --accept-loss.",
+)
+OLDER_STATE_NOT_DRAINED: Final = Code(
+    "K483",
+    "State of an older Kedge is not drained",
+    "An older version of Kedge wrote these state files, and its last run was interrupted. What it remembers of inputs "
+    "in flight has another form, by which this version would count some of them twice.",
+    f"run the topology with the older version once more and end it by kedge stop --drain, then upgrade; or {FRESH}.",
+)
+DURABILITY_CHANGED_IN_FLIGHT: Final = Code(
+    "K484",
+    "Durability changed while messages were in flight",
+    "With durability 'disk' an output of a bolt with state is named by its input, else by its key and its count. The "
+    "last run was killed, or stopped before it had processed all that it had read. These messages are read again, and "
+    "sinks would take the outputs under their other names for new ones.",
+    "run once more with the durability that the last run had, and end it by kedge stop --drain; or accept duplicates, "
+    f"--accept-duplicates; or {FRESH}.",
 )

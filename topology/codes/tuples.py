@@ -154,3 +154,10 @@ TASK_WITHOUT_DIRECT_READER: Final = Code(
     "would have chosen a task by its own grouping, and not the named one.",
     "subscribe by direct(), or leave out task=.",
 )
+STATE_RECORD_TOO_LONG: Final = Code(
+    "K628",
+    "Value and outputs are too large for the log",
+    "With durability 'disk' and 'process', each input's new value and outputs are one record of a log, of up to 8 MiB. "
+    "This input's record is larger, and the input fails.",
+    "keep less under one key; or use durability='checkpoint', which has no log.",
+)

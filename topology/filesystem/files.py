@@ -8,11 +8,12 @@ import contextlib
 import errno
 import os
 import select
+import shutil
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import BinaryIO, Final, Literal, Protocol
 
 from topology.filesystem.locks import lock_now
 from topology.filesystem.sync import sync_data, sync_file, sync_folder
@@ -26,7 +27,9 @@ AWAY: Final = FULL | {errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, err
 
 LOCK_AGAIN: Final = 10  # times that a lock is tried once more,
 LOCK_AGAIN_S: Final = 0.05  # each so much later
+COPY_BYTES: Final = 8 << 20  # that are copied at once
 PARTS_MAX: Final = 1_024  # of one write: IOV_MAX of Linux and macOS
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")  # of Linux
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,12 @@ class Files(Protocol):
         """The name of the apsw VFS that databases are opened with; empty: SQLite's own."""
         ...
 
+    @property
+    def boot(self) -> str:
+        """A text that is another one after each start of the machine, which may have lost what was not synced; empty if
+        the system has none."""
+        ...
+
     def look(self, path: Path) -> FileStatus | None:
         """Return the status of the file there, or None if there is none."""
         ...
@@ -128,6 +137,13 @@ class Files(Protocol):
     def remove(self, path: Path) -> None:
         """Raises FileNotFoundError."""
 
+    def copy(self, source: Path, target: Path) -> None:
+        """A new file of mode 0600 with the content of a plain file that does not change meanwhile. It is durable;
+        its name is not yet. Raises FileExistsError. After another OSError a part of it may be there."""
+
+    def remove_directory(self, path: Path) -> None:
+        """Remove a directory that is empty. Raises FileNotFoundError."""
+
     def sync_directory(self, path: Path) -> None:
         """The names in it are durable, and what was removed stays removed."""
 
@@ -143,6 +159,13 @@ class DiskFiles:
     @property
     def vfs(self) -> str:
         return ""
+
+    @property
+    def boot(self) -> str:
+        try:
+            return BOOT_ID.read_text("ascii").strip()
+        except (OSError, ValueError):
+            return ""
 
     def look(self, path: Path) -> FileStatus | None:
         try:
@@ -198,6 +221,20 @@ class DiskFiles:
     def remove(self, path: Path) -> None:
         os.unlink(path)
 
+    def copy(self, source: Path, target: Path) -> None:
+        descriptor = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, "not a plain file", str(source))
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+            with open(os.open(target, flags, 0o600), "wb") as new:
+                _copy_content(file, new)
+                new.flush()
+                sync_file(new.fileno())
+
+    def remove_directory(self, path: Path) -> None:
+        os.rmdir(path)
+
     def sync_directory(self, path: Path) -> None:
         sync_folder(path)
 
@@ -210,6 +247,22 @@ class DiskFiles:
             held.release()
             raise
         return held
+
+
+def _copy_content(source: BinaryIO, target: BinaryIO) -> None:
+    """Copy all bytes. The file system does it where it can, and may then share the blocks."""
+    if (copy := getattr(os, "copy_file_range", None)) is not None:
+        try:
+            while copy(source.fileno(), target.fileno(), COPY_BYTES):
+                pass
+            if os.fstat(target.fileno()).st_size == os.fstat(source.fileno()).st_size:  # some file systems copy nothing
+                return
+        except OSError as error:
+            if error.errno in FULL:
+                raise
+        source.seek(0)  # what was copied is the same again
+        target.seek(0)
+    shutil.copyfileobj(source, target, COPY_BYTES)
 
 
 def _lock_soon(descriptor: int) -> None:

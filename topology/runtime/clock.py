@@ -8,9 +8,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 
+def utc_now() -> datetime:
+    """Return the time of the wall clock."""
+    return datetime.now(UTC)
+
+
 class LoopClock:
     """`topology.components.Clock` over an event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, utc: Callable[[], datetime] | None = None) -> None:
         self.monotonic = loop.time
-        self.utc = utc or (lambda: datetime.now(UTC))
+        self.utc = utc or utc_now

@@ -2,8 +2,6 @@
 
 from typing import Final
 
-from acker.agreed_floors import AgreedFloors
-from acker.floors import Floors
 from topology.graph import Declared
 from topology.plan import Plan
 
@@ -11,7 +9,7 @@ REMEMBERING: Final = ("state", "journal")  # shapes of bolts
 
 
 def remembers_itself(one: Declared) -> bool:
-    """Return True for a bolt whose own code remembers inputs, and asks for floors."""
+    """Return True for a bolt whose own code remembers inputs, and asks when it may forget one."""
     return one.shape == "execute" and bool(getattr(one.prototype, "remembers", False))
 
 
@@ -35,9 +33,3 @@ def begins_sub_trees(plan: Plan, name: str) -> bool:
     if plan.components[name].shape != "execute":
         return False
     return any(_remembers(plan.components[below]) for below in plan.below(name))
-
-
-def floors_of(plan: Plan) -> Floors:
-    """Return what a worker will know about the floors of all homes of messages."""
-    beginners = {worker for (name, _), worker in plan.placement.items() if begins_sub_trees(plan, name)}
-    return AgreedFloors(plan.workers, beginners) if beginners else Floors(plan.workers)

@@ -25,12 +25,17 @@ class StoreBroken(Exception):
 
 
 class Store(Protocol):
-    """The store of one worker. All methods block. All except `sync` must be called in sequence, from one thread at a
-    time."""
+    """The store of one worker: what the last decided checkpoint has, and a log of what was done since.
+
+    All methods block. `append` and `mark` concern only the log, and must be called in sequence, from one thread at a
+    time. So must all others, which concern only the rest, so another thread may be in one of them at the same time.
+    `sync` may be called at any time. The store of a run whose durability is by checkpoint has no log: `append`, `sync`
+    and `mark` do nothing.
+    """
 
     @property
     def loaded(self) -> Loaded:
-        """The content of the store when it was opened."""
+        """The content when the store was opened."""
         ...
 
     @property
@@ -44,32 +49,60 @@ class Store(Protocol):
         it (D12)."""
         ...
 
-    @property
-    def is_short(self) -> bool:
-        """True if a commit that is not `lasting` is only a write now: nothing is synced with it."""
-        ...
-
-    @property
-    def is_long(self) -> bool:
-        """True if `shorten` should be called soon."""
-        ...
-
     def commit(self, changes: Changes) -> None:
-        """Commit all of the changes or none. They are durable on return: they survive a power failure, unless
-        `changes.lasting` is False. Raises StoreFull, StoreBroken; StoreBroken too if another owner has taken the store
-        (D6)."""
+        """Commit durably what is no part of the cut: `begun` and `trials`. All of it or none. Raises StoreFull,
+        StoreBroken; StoreBroken too if another owner has taken the store (D6)."""
 
-    def sync(self) -> None:
-        """Make all commits that have returned before this call survive a power failure, when this call returns. May be
-        called from another thread than the others, concurrently with them. Only for a store that was opened for a life.
-        Raises StoreBroken."""
+    # -- checkpoints
 
-    def shorten(self) -> None:
-        """Clean up after many commits that were not `lasting`; blocks longer than they do. Raises StoreBroken."""
+    def prepare(self, checkpoint: int, changes: Changes) -> None:
+        """Keep what this worker has in a checkpoint, durably: after `decided`, now or by the next opening, it is the
+        store's content; else it leaves no trace. It was marked. A checkpoint that was prepared before is decided, or
+        given up. `changes` must not be changed until this one is. Raises StoreFull: then nothing is prepared. Raises
+        StoreBroken."""
+
+    def decided(self, checkpoint: int) -> None:
+        """Take note that the prepared checkpoint is decided, durably and elsewhere: it is the store's content now.
+        Nothing is synced; an opening would find the same. Raises StoreFull, after which it may be called again;
+        StoreBroken."""
+
+    def conclude(self, checkpoint: int, changes: Changes) -> None:
+        """Do both at once, durably, in the only store of a run: its content is the decision. Raises StoreFull,
+        StoreBroken."""
+
+    # -- the log
+
+    def append(self, records: Sequence[bytes]) -> int:
+        """Write records to the log, as one group that an opening finds as a whole or not at all. Return the position
+        behind them. They survive the process, and a loss of power after the next `sync`. Raises ValueError for a
+        record that is too long, StoreFull, StoreBroken."""
+        ...
+
+    def sync(self) -> int:
+        """Make all records durable that were appended before this call. Return the position behind them. May be called
+        from another thread than the others, concurrently with them. Raises StoreBroken."""
+        ...
+
+    def mark(self, checkpoint: int) -> None:
+        """Note in the log that this checkpoint is gathered now: what is appended later is not in it. Raises StoreFull,
+        StoreBroken."""
+
+    @property
+    def log_bytes(self) -> int:
+        """The bytes that were appended to the log since it was cut last."""
+        ...
+
+    @property
+    def is_owing(self) -> bool:
+        """True if the next checkpoint has to be kept here even if nothing has changed: the last decision is not durable
+        here, a checkpoint is prepared, or the log has to be cut."""
+        ...
+
+    # -- what is in it
 
     def states(self) -> LoadedStates:
-        """Return all state, and what is remembered with it, as of the last commit; every row is checked when it is
-        read. Raises StoreBroken for damage."""
+        """Return all state, and all inputs that are known, as they were when the store was opened; every row is checked
+        when it is read. Raises StoreBroken for damage."""
         ...
 
     def letters(self, names: Sequence[str] | None = None, after: str = "", limit: int = 1_000) -> list[Letter]:
@@ -88,9 +121,15 @@ class Store(Protocol):
         """Return the names of all letters, oldest first."""
         ...
 
+    def copy_to(self, path: Path) -> int:
+        """Copy the file to this path, durably: the content of the last decided checkpoint, and nothing of the log. The
+        name is not durable yet. Return the number of commits in it. Raises StoreFull if it can't be copied, and then a
+        part of the copy may be there; StoreBroken for the store itself."""
+        ...
+
     def ended_in_order(self) -> None:
         """Record durably that the worker has closed in order: `loaded.deaths` is 0 next time. Raises StoreFull,
         StoreBroken."""
 
     def close(self) -> None:
-        """Close the file. Does not raise. May be called twice."""
+        """Close the files. Does not raise. May be called twice."""

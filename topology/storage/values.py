@@ -49,7 +49,6 @@ class Begun(msgspec.Struct, frozen=True):
     component: str
     task: int
     tasks: int
-    ahead: int = 0  # messages that it may emit beyond its last durable marks (D4)
 
 
 class Letter(msgspec.Struct, frozen=True):
@@ -111,29 +110,19 @@ class StateChange(NamedTuple):
     digest: int
 
 
-class JournalRow(NamedTuple):
-    """Inputs that one task has committed together, with their outputs: `entries` as `encoding.journal` packs them. The
-    committing code assigns the numbers, from `Loaded.next_journal` on; they are never used twice in a file."""
+class EntryRow(NamedTuple):
+    """Inputs that the tasks of one component know, with their outputs: `entries` as `encoding.entries` packs them."""
 
-    number: int
     component: str
     entries: bytes
-
-
-class KeptFloor(NamedTuple):
-    """The last announcement of a home before something was forgotten because of it: `progress` as `encoding.floors`
-    packs it. It is durable together with the deletion, so that a forgotten input is not taken for new (D5)."""
-
-    worker: int
-    progress: bytes
 
 
 @dataclass
 class Changes:
     """Changes that become durable together, in one transaction. Later entries for the same thing replace earlier ones.
 
-    `lasting`: the changes survive a power failure. If it is False, they survive the process, and become lasting with
-    the next commit that is lasting.
+    `begun` and `trials` say nothing of messages that are done, and may be committed at any time. All else is a part of
+    the cut, and is committed with a checkpoint alone.
     """
 
     marks: list[Mark] = field(default_factory=list)
@@ -144,29 +133,28 @@ class Changes:
     trials: list[Trial] = field(default_factory=list)
     acquitted: list[Trial] = field(default_factory=list)  # trials that are over
     states: list[StateChange] = field(default_factory=list)
-    journal: list[JournalRow] = field(default_factory=list)
-    forgotten: list[int] = field(default_factory=list)  # numbers of rows of the journal that are no longer needed
-    forgotten_bytes: int = 0  # their total length: each of their pages is written to
-    floors: list[KeptFloor] = field(default_factory=list)
-    lasting: bool = True
+    entries: list[EntryRow] = field(default_factory=list)  # of a checkpoint: all that are known then
 
     @property
     def size(self) -> int:
         """The approximate bytes that are written. Each row adds a constant, and a deleted letter counts with its
         maximum."""
         marks = sum([ROW_BYTES + 2 * ROW_BYTES * len(mark.done) for mark in self.marks])
-        gone = len(self.over) + len(self.acquitted) + len(self.forgotten)
-        floors = sum([len(floor.progress) + ROW_BYTES for floor in self.floors])
         states = sum([len(row.body) + ROW_BYTES for change in self.states for row in change.rows])
-        journal = sum([len(row.entries) + ROW_BYTES for row in self.journal])
+        entries = sum([len(row.entries) + ROW_BYTES for row in self.entries])
         letters = sum([len(letter.record) + len(letter.traceback) + ROW_BYTES for letter in self.letters])
         letters += LETTER_BYTES * len(self.gone)
-        rows = ROW_BYTES * (gone + len(self.begun) + len(self.trials))
-        return marks + floors + states + journal + letters + self.forgotten_bytes + rows
+        rows = ROW_BYTES * (len(self.over) + len(self.acquitted) + len(self.begun) + len(self.trials))
+        return marks + states + entries + letters + rows
 
     def __bool__(self) -> bool:
+        return bool(self.entries) or not self.is_idle
+
+    @property
+    def is_idle(self) -> bool:
+        """True if nothing has happened, but for inputs that may be known."""
         positions = self.marks, self.over, self.begun, self.letters, self.gone, self.trials, self.acquitted
-        return any((*positions, self.states, self.journal, self.forgotten, self.floors))
+        return not any((*positions, self.states))
 
 
 @dataclass(frozen=True)
@@ -183,13 +171,12 @@ class Loaded:
     replaying: tuple[str, ...] = ()  # names of letters whose replay is requested
     deaths: int = 0  # deaths of the worker since it last ended in order
     dead_origins: tuple[int, ...] = ()  # of the letters: the memory of these messages is kept (E1)
-    next_journal: int = 1  # the number of the next row of the journal
-    floors: tuple[KeptFloor, ...] = ()
+    checkpoint: int = 0  # the last decided one that this store has taken part in
 
 
 @dataclass(frozen=True)
 class LoadedStates:
-    """All state in a store at the time of the call, and what is remembered with it."""
+    """All state in a store, and the inputs that are known, as of the last decided checkpoint and the log behind it."""
 
     rows: Mapping[str, Sequence[StateRow]]  # by component
-    journal: Sequence[JournalRow]  # oldest first
+    entries: Sequence[EntryRow]

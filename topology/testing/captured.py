@@ -17,8 +17,8 @@ class Captured(Bolt, Generic[R]):
 
     `by_record` treats equal records as one, whatever their identities, like a sink that upserts by a key of its own.
     Use it for outputs whose identity differs between runs, for example an output that is anchored to several inputs
-    that happened to be present. `unstable` are the tuples whose (origin, identity) was there before with another
-    record, with or without `by_record`.
+    that happened to be present. `by_pair` has the same by (origin, identity), whatever `by_record` says. `unstable` are
+    the tuples whose (origin, identity) was there before with another record, with or without `by_record`.
 
         alerts = Captured[Alert]()
         topology.bolt("captured", alerts, stream.shuffle())
@@ -29,6 +29,7 @@ class Captured(Bolt, Generic[R]):
         self.tuples: list[Tuple[R]] = []
         self.times: list[float] = []
         self.distinct: dict[Any, R] = {}  # by (origin, identity), or by the record
+        self.by_pair: dict[tuple[int, int], R] = {}
         self.divergent: list[Tuple[R]] = []
         self.unstable: list[Tuple[R]] = []
         self._first: dict[tuple[int, int], R] = {}
@@ -54,6 +55,7 @@ class Captured(Bolt, Generic[R]):
         if self._first.setdefault(pair, tup.record) != tup.record:
             self.unstable.append(tup)
         record = self.compared(tup)
+        self.by_pair.setdefault(pair, record)
         if self.distinct.setdefault(record if self.by_record else pair, record) != record:
             self.divergent.append(tup)
         out.ack(tup)

@@ -16,11 +16,10 @@ from typing import Any, Final, Generic, Self, TypeVar, cast
 from topology import signatures
 from topology.components import A, Out, Runs
 from topology.config import Config
-from topology.groupings import key_bytes, key_function, slot_of
+from topology.groupings import key_bytes, key_function
 from topology.records import Record
 from topology.runtime.embedded.run import EmbeddedRun
-from topology.runtime.state.committed import CommittedStateExecutor
-from topology.runtime.state.in_memory import MemoryStateExecutor
+from topology.runtime.state.state_executor import StateExecutor
 from topology.runtime.worker.worker import Worker
 from topology.storage.encoding import state as states
 from topology.testing.captured import Captured
@@ -205,8 +204,6 @@ def _name(by: tuple[str, ...], record: Record) -> Any:
 
 def _set_state(worker: Worker, keys: Mapping[bytes, Any]) -> None:
     for executor in worker.executors.values():
-        if isinstance(executor, MemoryStateExecutor):
-            executor.values.update(keys)
-        elif isinstance(executor, CommittedStateExecutor) and executor.codec is not None:
+        if isinstance(executor, StateExecutor) and executor.codec is not None:
             for key, value in keys.items():
-                executor.keys.put(slot_of(key), key, states.packed(executor.codec.encode(value), {}))
+                executor.keys.put(key, states.packed(executor.codec.encode(value), {}))

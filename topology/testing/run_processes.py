@@ -87,7 +87,8 @@ def run_processes(
     parameters = _texts(set)
     messages: list[str] = []
     output: deque[str] = deque(maxlen=OUTPUT_LINES_MAX)
-    with _unloaded(), tempfile.TemporaryDirectory(prefix="kedge-") as folder:
+    folder_of_code = found.file.resolve().parent if found.file else Path.cwd()
+    with _unloaded(folder_of_code), tempfile.TemporaryDirectory(prefix="kedge-") as folder:
         topology = load.load(found, parameters)
         topology.config = settings.configured(topology.config, _texts(config), {})
         run = SupervisedRun(
@@ -180,14 +181,14 @@ async def _bounded(run: "SupervisedRun", killing: _Killing, within_s: float, mes
 
 
 @contextlib.contextmanager
-def _unloaded() -> Iterator[None]:
-    """Undo the imports of a topology at the end: its folder on the import path, and the modules from there. Another
-    test may have files of the same names."""
+def _unloaded(folder: Path) -> Iterator[None]:
+    """Undo the imports of a topology at the end: its folder on the import path, and the modules from there, also if
+    the folder was on the path before, as pytest puts a test's own. Another test may have files of the same names."""
     path, modules = [*sys.path], {*sys.modules}
     try:
         yield
     finally:
-        folders = [folder for folder in sys.path if folder not in path]
+        folders = {str(folder), *(added for added in sys.path if added not in path)}
         sys.path[:] = path
         for name in {*sys.modules} - modules:
             file = getattr(sys.modules[name], "__file__", None) or ""

@@ -4,10 +4,13 @@ kedge run benchmarks.peers.with_kedge.identity --set path=LINES --set store=OUT
 """
 
 from collections.abc import Iterator
+from typing import Literal
 
 from bolts import JsonLinesSink
 from spouts import FileTail, Line
-from topology import Bolt, Record, Topology
+from topology import Bolt, Config, Record, Topology
+
+Durability = Literal["disk", "process", "checkpoint"]
 
 
 class Text(Record):
@@ -23,8 +26,8 @@ class Same(Bolt):
         yield Text(line.text)
 
 
-def topology(path: str, store: str) -> Topology:
-    topology = Topology("identity")
+def topology(path: str, store: str, durability: Durability = "disk") -> Topology:
+    topology = Topology("identity", Config(durability=durability))
     lines = topology.spout("lines", FileTail(path))
     same = topology.bolt("same", Same(), lines.shuffle())
     topology.bolt("store", JsonLinesSink(store), same.shuffle())

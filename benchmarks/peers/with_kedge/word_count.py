@@ -5,14 +5,16 @@ kedge run benchmarks.peers.with_kedge.word_count --set path=LINES --set store=OU
 
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from bolts import JsonLinesSink
 from examples.word_count import Count, Split, Word
 from spouts import FileTail
-from topology import Bolt, State, Task, Topology
+from topology import Bolt, Config, State, Task, Topology
 
 NEVER = timedelta(days=36_500)
+
+Durability = Literal["disk", "process", "checkpoint"]
 
 
 class CountWords(Bolt):
@@ -34,8 +36,8 @@ class CountWords(Bolt):
         yield Count(key[0], state.get(0))
 
 
-def topology(path: str, store: str) -> Topology:
-    topology = Topology("word-count")
+def topology(path: str, store: str, durability: Durability = "disk") -> Topology:
+    topology = Topology("word-count", Config(durability=durability))
     lines = topology.spout("lines", FileTail(path))
     words = topology.bolt("words", Split(), lines.shuffle())
     counts = topology.bolt("counts", CountWords(), words.fields("word"), tasks=2)

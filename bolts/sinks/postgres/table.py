@@ -35,7 +35,8 @@ BYTEA: Final = "bytea"
 
 
 def _characters_column(column: Sequence[Any]) -> Sequence[Any] | None:
-    return None if any("\0" in value for value in column if isinstance(value, str)) else values.text_column(column)
+    texts = values.text_column(column)
+    return None if texts is None or "\0" in "".join(texts) else texts
 
 
 @values.at_once(_characters_column)

@@ -60,7 +60,7 @@ def dying() -> tuple[Topology, Captured[Number], Captured[DeadLetter]]:
 def letters_of(state: Path) -> list[Letter]:
     found: list[Letter] = []
     for path in sorted(state.glob("worker-*.db")):
-        store = SqliteStore(DiskFiles(), path, lives=False)
+        store = SqliteStore(DiskFiles(), path)
         found += store.letters()
         store.close()
     return found

@@ -8,7 +8,9 @@ from letters_kit import asked, dead_of, letters_in, run_kept, store_at, until
 from runtime_kit import Number
 
 from topology import Bolt, Config, State, Topology
+from topology.filesystem.files import DiskFiles
 from topology.runtime.embedded.run import EmbeddedRun
+from topology.storage.sqlite.store import SqliteStore
 from topology.testing import ScriptedSpout, Wait, Watch
 
 
@@ -47,7 +49,7 @@ def test_a_letter_whose_message_was_read_and_done_again_after_fresh_is_not_count
 
     run_kept(numbers(mended=False), store_at(tmp_path), during=dying)
     assert len(letters_in(tmp_path)) == 1
-    store = store_at(tmp_path)
+    store = SqliteStore(DiskFiles(), tmp_path / "worker-0.db")
     store.forget()  # as --fresh does: letters stay
     store.close()
 

@@ -13,6 +13,7 @@ from topology.runtime.embedded.run import EmbeddedRun
 from topology.storage.store import StoreBroken
 from topology.storage.values import Changes
 from topology.testing import Captured, ScriptedSpout, Wait, Watch
+from topology.testing.virtual_time.loop import VirtualLoop
 
 POISON = 3
 
@@ -372,21 +373,25 @@ def test_on_a_drain_a_replay_that_has_not_begun_is_left_for_the_next_run(tmp_pat
 
     async def during(run: EmbeddedRun) -> None:
         await dead_of(run, 1)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        loop.executor_takes = lambda: 0.05
+        asking = asyncio.ensure_future(asked(run, "replay"))
+        await asyncio.sleep(0.25)  # names and letters are read, and the request is not durable
         run.drain()
-        await asked(run, "replay")
+        await asking
 
     run_kept(topology, store_at(tmp_path), during=during)
-    given = bolt.given
-    assert given == 2
+    assert bolt.given == 2
     (letter,) = letters_in(tmp_path)
-    if letter.replaying:
-        bolt.mended = True
-        again, captured = mending(bolt, count=1)
+    assert letter.replaying
+    bolt.mended = True
+    again, captured = mending(bolt, count=1)
 
-        async def waiting(run: EmbeddedRun) -> None:
-            await until(lambda: any(one.record.n == POISON for one in captured.tuples))
-            await gone(run)
-            run.drain()
+    async def waiting(run: EmbeddedRun) -> None:
+        await until(lambda: any(one.record.n == POISON for one in captured.tuples))
+        await gone(run)
+        run.drain()
 
-        run_kept(again, store_at(tmp_path), during=waiting)
-        assert letters_in(tmp_path) == []
+    run_kept(again, store_at(tmp_path), during=waiting)
+    assert letters_in(tmp_path) == []

@@ -3,12 +3,13 @@ disk in memory. All of it goes through the real runtime on virtual time, and thr
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NoReturn
 
 from letters_kit import Trying
 from runtime_kit import Number
@@ -22,13 +23,18 @@ from topology.runtime.run.lifecycle import Takeover
 from topology.runtime.run.report import Report
 from topology.runtime.state.value import StateCodec
 from topology.runtime.worker.worker import Worker
+from topology.storage.directory.decision import decided_in
 from topology.storage.encoding import state as states
-from topology.storage.encoding.journal import JournalInput, unpacked
+from topology.storage.encoding.entries import KnownEntry, unpacked
+from topology.storage.encoding.log_records import LoggedInput, unpack
 from topology.storage.sqlite.store import SqliteStore
+from topology.storage.store import StoreFull
 from topology.storage.values import Changes, LoadedStates
+from topology.storage.worker_store import WorkerStore, fold
 from topology.testing import Watch, run_virtual
 from topology.testing.simulator.run import STATE_DIR
 from topology.testing.virtual_time.loop import VirtualLoop
+from topology.testing.virtual_time.process import life_of
 from topology.testing.virtual_time.worker import WatchedWorker
 
 Hook = Callable[[Changes], None]
@@ -57,11 +63,17 @@ class Counting(Bolt):
 
 
 def stored(path: Path, files: Files | None = None) -> list[LoadedStates]:
-    """What the stores in a state directory hold, which nobody has open. `path` is a name only on another disk."""
-    there = path.glob("worker-*.db") if files is None else [path / "worker-0.db"]
+    """What the stores in a state directory hold, which nobody has open: as of the last decided checkpoint, with what
+    their logs have since. `path` is a name only on another disk."""
+    disk = files or DiskFiles()
+    there = sorted(path.glob("worker-*.db")) if files is None else [path / "worker-0.db"]
     found = []
-    for file in sorted(there):
-        with closing(SqliteStore(files or DiskFiles(), file, lives=False)) as store:
+    with contextlib.ExitStack() as closing_all:
+        stores = [closing_all.enter_context(closing(SqliteStore(disk, file))) for file in there]
+        decided = decided_in(disk, path, stores, accept_loss=False)
+        for store in stores:
+            store.resolve(decided)
+            fold(disk, store)
             found.append(store.states())
     return found
 
@@ -84,38 +96,63 @@ def timers_in(path: Path, component: str = "bolt") -> dict[Any, dict[str, int]]:
     return {value_of(row.key) if row.key else (): dict(states.timers_of(row.body[states.SUM_BYTES :])) for row in rows}
 
 
-def remembered_in(path: Path, component: str = "bolt") -> list[JournalInput]:
-    """All that the journal holds of a component; what was filed again is there twice."""
-    return [one for kept in stored(path) for row in kept.journal if row.component == component for one in of_row(row)]
+def known_in(path: Path, component: str = "bolt", files: Files | None = None) -> list[KnownEntry]:
+    """All inputs of a component that the stores know."""
+    return [
+        one for kept in stored(path, files) for row in kept.entries if row.component == component for one in of_row(row)
+    ]
 
 
-def of_row(row: Any) -> list[JournalInput]:
-    """What is in one row of the journal."""
+def of_row(row: Any) -> list[KnownEntry]:
+    """What is in one row of known inputs."""
     return unpacked(row.entries)[1]
 
 
+def inputs_of(records: Iterable[bytes]) -> list[LoggedInput]:
+    """The inputs in records of a log."""
+    return [one for record in records for one in unpack(record).inputs]
+
+
 # -- stores
+
+
+def dies() -> None:
+    """End the worker whose code calls this, once this turn is over. For hooks of stores."""
+    life = life_of()
+    assert life is not None, "only in a run whose workers may crash"
+    life.ending = True
+
+
+def dies_unwritten() -> NoReturn:
+    """The same where nothing may happen any more: what asked for it takes the disk for full."""
+    dies()
+    raise StoreFull("it dies")
 
 
 def through(
     *,
     before: Hook = nothing,
     after: Hook = nothing,
-    synced: Callable[[int], None] = lambda commits: None,
+    synced: Callable[[int], None] = lambda position: None,
+    appending: Callable[[Sequence[bytes]], None] = lambda records: None,
+    appended: Callable[[Sequence[bytes], int], None] = lambda records, position: None,
+    deciding: Callable[[int], None] = lambda checkpoint: None,
     takes_s: float = 0.0,
 ) -> Callable[[Worker], None]:
-    """For `Watch(before=…)`: each worker's store calls `before` with what is to be committed, `after` once it is, and
-    `synced` with how many commits were synced apart; what a thread does is done after `takes_s`, and told of as much
-    later."""
+    """For `Watch(before=…)`: each worker's store calls what `Trying` calls; what a thread does is done after `takes_s`,
+    and told of as much later."""
 
     def begin(worker: Worker) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         if takes_s:
             loop.executor_takes = lambda: takes_s
-        store = worker.group_commit.store
-        assert isinstance(store, SqliteStore)
-        worker.group_commit.store = Trying(store, before, after, synced)
+        store = worker.checkpoints.store
+        assert isinstance(store, WorkerStore)
+        trying = Trying(store, before, after, synced, appending, appended, deciding)
+        worker.checkpoints.store = trying
+        if worker._log is not None:
+            worker._log._store = trying
 
     return begin
 

@@ -4,6 +4,7 @@ Virtual time, the real runtime, the real SQLite file. A second run over the same
 """
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,22 +20,25 @@ from topology.storage.sqlite.schema import create_store
 from topology.storage.sqlite.store import SqliteStore
 from topology.storage.store import Store, StoreFull
 from topology.storage.values import Changes, Letter, Loaded, LoadedStates
+from topology.storage.worker_store import WorkerStore, open_store
 from topology.testing import Watch, run_virtual
 from topology.testing.virtual_time.loop import VirtualLoop
 from topology.testing.virtual_time.worker import WatchedWorker
 
+INCARNATIONS = itertools.count(1)  # of the worker, over all stores that a test opens
 
-def store_at(path: Path) -> SqliteStore:
-    """The store of worker 0 in this folder; it is made where it is missing."""
+
+def store_at(path: Path, *, logged: bool = True) -> WorkerStore:
+    """The store of worker 0 in this folder, for one more life; it is made where it is missing."""
     file = path / "worker-0.db"
     if not file.exists():
         create_store(DiskFiles(), file, id=bytes(16), number=0)
-    return SqliteStore(DiskFiles(), file)
+    return open_store(DiskFiles(), file, owner=(0, next(INCARNATIONS)), decided=0, logged=logged)
 
 
 def letters_in(path: Path) -> list[Letter]:
     """What the store of a run that has ended holds."""
-    store = SqliteStore(DiskFiles(), path / "worker-0.db", lives=False)
+    store = SqliteStore(DiskFiles(), path / "worker-0.db")
     try:
         return store.letters()
     finally:
@@ -42,18 +46,24 @@ def letters_in(path: Path) -> list[Letter]:
 
 
 class Trying:
-    """A store in front of a real one. `before` is called with all that is to be committed, and may raise; `after` once
-    it is; `synced` once commits up to the one of this number survive a loss of power."""
+    """A store in front of a real one. `before` is called with all that is to be committed, prepared or concluded, and
+    may raise; `after` once it is. `appending` is called with records of the log before they are written, and may raise;
+    `appended` once they are, with the position behind them, and may raise too; `synced` with the position up to which
+    the log survives a loss of power; `deciding` before a decision is taken in."""
 
     def __init__(
         self,
-        store: SqliteStore,
+        store: Store,
         before: Callable[[Changes], None] = lambda changes: None,
         after: Callable[[Changes], None] = lambda changes: None,
-        synced: Callable[[int], None] = lambda commits: None,
+        synced: Callable[[int], None] = lambda position: None,
+        appending: Callable[[Sequence[bytes]], None] = lambda records: None,
+        appended: Callable[[Sequence[bytes], int], None] = lambda records, position: None,
+        deciding: Callable[[int], None] = lambda checkpoint: None,
     ) -> None:
         self._store = store
         self._before, self._after, self._synced = before, after, synced
+        self._appending, self._appended, self._deciding = appending, appended, deciding
 
     @property
     def loaded(self) -> Loaded:
@@ -68,24 +78,45 @@ class Trying:
         return self._store.commits
 
     @property
-    def is_short(self) -> bool:
-        return self._store.is_short
+    def log_bytes(self) -> int:
+        return self._store.log_bytes
 
     @property
-    def is_long(self) -> bool:
-        return self._store.is_long
-
-    def sync(self) -> None:
-        self._store.sync()
-        self._synced(self._store.commits)
-
-    def shorten(self) -> None:
-        self._store.shorten()
+    def is_owing(self) -> bool:
+        return self._store.is_owing
 
     def commit(self, changes: Changes) -> None:
         self._before(changes)
         self._store.commit(changes)
         self._after(changes)
+
+    def prepare(self, checkpoint: int, changes: Changes) -> None:
+        self._before(changes)
+        self._store.prepare(checkpoint, changes)
+        self._after(changes)
+
+    def decided(self, checkpoint: int) -> None:
+        self._deciding(checkpoint)
+        self._store.decided(checkpoint)
+
+    def conclude(self, checkpoint: int, changes: Changes) -> None:
+        self._before(changes)
+        self._store.conclude(checkpoint, changes)
+        self._after(changes)
+
+    def append(self, records: Sequence[bytes]) -> int:
+        self._appending(records)
+        position = self._store.append(records)
+        self._appended(records, position)
+        return position
+
+    def sync(self) -> int:
+        position = self._store.sync()
+        self._synced(position)
+        return position
+
+    def mark(self, checkpoint: int) -> None:
+        self._store.mark(checkpoint)
 
     def states(self) -> LoadedStates:
         return self._store.states()
@@ -99,6 +130,9 @@ class Trying:
     def names(self) -> list[str]:
         return self._store.names()
 
+    def copy_to(self, path: Path) -> int:
+        return self._store.copy_to(path)
+
     def ended_in_order(self) -> None:
         self._store.ended_in_order()
 
@@ -107,13 +141,13 @@ class Trying:
 
 
 class Disk:
-    """How full a disk is: no commit while `full`; `refused` counts those."""
+    """How full a disk is: nothing is committed or appended while `full`; `refused` counts that."""
 
     def __init__(self) -> None:
         self.full = False
         self.refused = 0
 
-    def check(self, changes: Changes) -> None:
+    def check(self, changes: object) -> None:
         if self.full:
             self.refused += 1
             raise StoreFull("no space left on device")
@@ -135,6 +169,8 @@ def run_kept(
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         run = EmbeddedRun(topology, stores=lambda worker: store, random=Random(seed), utc=loop.utc, worker_kind=kind)
+        if store is not None:
+            run._first_checkpoint = store.loaded.checkpoint
         beside = asyncio.ensure_future(during(run)) if during is not None else None
         report = await run.finish()
         if beside is not None:

@@ -74,7 +74,7 @@ def topology_of(spout: Any, *bolts: Any, config: Config | None = None) -> tuple[
 
 
 def marks_in(path: Path, worker: int = 0) -> tuple[Mark, ...]:
-    store = SqliteStore(DiskFiles(), path / f"worker-{worker}.db", lives=False)
+    store = SqliteStore(DiskFiles(), path / f"worker-{worker}.db")
     try:
         return store.loaded.marks
     finally:

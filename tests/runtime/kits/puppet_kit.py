@@ -34,7 +34,9 @@ def obey(order):
     name = type(order).__name__
     if name == "Begin": does = order.arguments
     if name == "Join": joined += len(order.peers)
-    told = [peer.worker for peer in order.peers] if name == "Join" else getattr(order, "owner", "")
+    told = [peer.worker for peer in order.peers] if name == "Join" else ""
+    if name == "Generation": told, joined = f"{order.number} after {order.owner}", joined - 1
+    if hasattr(order, "checkpoint"): told = order.checkpoint
     say(Log(20, f"{name} {told}".strip()))
     exec(does.get(name, ""))
 while True:
@@ -49,8 +51,12 @@ while True:
 GOOD = {  # what a worker does that all is well with
     "Begin": "say(Ready(f'at {order.worker}', order.key.decode()))",
     "Join": "say(Linked(joined))",
-    "Gone": "joined -= 1; say(Parted(order.owner))",
-    "Fail": "say(Failing(order.owner, 100))",
+    "Generation": "say(Failing(order.owner, 100))",
+    "TakeNote": "say(HomeNote(order.checkpoint, PackedNote((order.checkpoint,), 7, b'', b'', b'')))",
+    "Barrier": "say(Prepared(order.checkpoint, 1, 0.0))",
+    "CheckpointDecided": "say(CheckpointSettled(order.checkpoint))",
+    "CopyStore": "say(StoreCopied(order.checkpoint, 5))",
+    "StopWork": "say(WorkStopped())",
     "Close": "say(Closed(b'', 0, {})); os._exit(0)",
 }
 
@@ -86,12 +92,22 @@ class Stage:
         self.ends: list[tuple[int, WorkerState]] = []
         self.told: list[str] = []
         self.answered: Callable[[WorkerHandle, Word], None] = unexpected
-        self.fleet = Fleet(self.plan, began=self._began, environment=os.environ, watcher=self, report=self.told.append)
+        self.generations: list[int] = []  # that each process began in
+        self.before_death: Callable[[str, Callable[[], None]], None] = lambda why, then: then()
+        self.fleet = Fleet(
+            self.plan,
+            began=self._began,
+            environment=os.environ,
+            watcher=self,
+            report=self.told.append,
+            before_death=lambda why, then: self.before_death(why, then),
+        )
 
     def _began(self, worker: int) -> Begin:
         lives = self.does.get(worker, [{}])
         does: dict[str, object] = {**GOOD, **lives[min(self.lives.count(worker), len(lives) - 1)]}
         self.lives.append(worker)
+        self.generations.append(self.fleet.generation)
         key = self.plan.fingerprint.encode()
         return Begin(worker, (len(self.lives), 0), 1, 2, "", does, [], "", "ipc", key, {}, 0)
 

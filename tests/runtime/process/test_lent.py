@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from topology import StartError
-from topology.runtime.control.messages import Begin, Incarnations, NeedIncarnation, Note, Noted, Word
+from topology.runtime.control.messages import Begin, Incarnations, KeepNote, NeedIncarnation, Noted, Word
 from topology.runtime.process.supervisor_notes import SupervisorNotes
 
 
@@ -73,7 +73,7 @@ def test_answers_find_who_has_asked_whatever_their_order() -> None:
     for thread in threads:
         thread.start()
     assert both.wait(20)
-    notes = {word.name: word.number for word in said if isinstance(word, Note)}
+    notes = {word.name: word.number for word in said if isinstance(word, KeepNote)}
     lent.answered(Noted(notes["two"], "full"))
     lent.answered(Noted(notes["one"]))
     for thread in threads:

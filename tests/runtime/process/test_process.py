@@ -19,19 +19,21 @@ from topology.runtime.control.messages import (
     Closed,
     Done,
     Drain,
-    Fail,
     Failing,
     Flush,
-    Gone,
+    Generation,
+    HomeNote,
     Join,
+    KeepNote,
     Linked,
     Log,
-    Note,
     Noted,
-    Parted,
     Probe,
     SourcesEnded,
     Start,
+    StopWork,
+    TakeNote,
+    WorkStopped,
 )
 from topology.runtime.links.zeromq import new_keys
 from topology.runtime.telemetry.metrics import unpacked
@@ -186,12 +188,25 @@ def test_a_peer_that_is_gone_fails_what_is_open_and_its_recovery_is_told_a14(spa
     worker.heard(SourcesEnded)
     while worker.status(1).pending < 3:
         time.sleep(0.01)
-    worker.tell(Gone(1 << 12))
-    assert worker.heard(Parted) == Parted(1 << 12)
-    assert worker.status(2).pending == 3, "nothing fails before all have parted"
-    worker.tell(Fail(1 << 12, "worker 1 was killed by SIGKILL"))
+    worker.tell(Generation(2, 1 << 12, "worker 1 was killed by SIGKILL"))
     assert worker.heard(Failing) == Failing(1 << 12, 3)
     worker.closed()
+
+
+def test_a_worker_that_has_stopped_answers_until_it_is_told_to_close_e10(spawn: Spawn) -> None:
+    worker = spawn()
+    worker.run("sums", count=1_000)
+    worker.settled()
+    worker.tell(StopWork())
+    assert worker.heard(WorkStopped)
+    worker.tell(TakeNote(1))
+    assert worker.heard(HomeNote).checkpoint == 1
+    assert worker.status(1).pending == 0
+    worker.tell(Close(kept=True))
+    word = worker.heard(Closed)
+    assert word.kept
+    assert word.summaries
+    assert worker.ended() == 0
 
 
 # -- what surrounds it
@@ -267,7 +282,7 @@ def test_logging_that_the_users_code_sets_up_is_left_to_it(spawn: Spawn) -> None
 def test_a_note_is_kept_by_the_supervisor_before_it_is_set(spawn: Spawn) -> None:
     worker = spawn()
     worker.begin("noting", notes={"old": "known"})
-    note = worker.heard(Note)
+    note = worker.heard(KeepNote)
     assert (note.name, note.text) == ("new", "told")
     worker.tell(Noted(note.number))
     worker.ready()
@@ -277,7 +292,7 @@ def test_a_note_is_kept_by_the_supervisor_before_it_is_set(spawn: Spawn) -> None
 def test_a_note_that_can_not_be_kept_is_a_start_error(spawn: Spawn) -> None:
     worker = spawn()
     worker.begin("noting")
-    worker.tell(Noted(worker.heard(Note).number, "the disk is full"))
+    worker.tell(Noted(worker.heard(KeepNote).number, "the disk is full"))
     word = worker.heard(CannotStart)
     assert (word.kind, word.text, word.code, word.trace) == ("StartError", "the disk is full", "K428", "")
     assert worker.ended() == 3

@@ -16,6 +16,7 @@ from topology.runtime.telemetry.metrics import unpacked
 # -- the supervisor is gone (F3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "loader", ["idle", "sleeping", "spinning", "opening", "opening_blocked", "importing", "closing"]
 )
@@ -70,6 +71,7 @@ def test_the_last_of_two_workers_takes_the_directory_with_it_f3(spawn: Spawn, di
 # -- loops that do not turn (F8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loader", "line"), [("sleeping", "time.sleep(600)"), ("spinning", "n += 1")])
 def test_beats_and_snapshots_go_on_while_the_loop_is_blocked_and_name_component_and_line_f8(
     spawn: Spawn, loader: str, line: str

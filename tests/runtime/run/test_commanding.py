@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from topology.codes.savepoints import SAVEPOINT_EXISTS
+from topology.errors import StartError
 from topology.runtime.run import command_socket
 from topology.runtime.run.command_socket import (
     CLIENTS_MAX,
@@ -24,6 +26,8 @@ from topology.runtime.run.command_socket import (
     Ended,
     Going,
     Request,
+    Save,
+    Saved,
     Stop,
     Trouble,
     answer_of,
@@ -32,6 +36,8 @@ from topology.runtime.run.command_socket import (
     short,
 )
 from topology.storage.dead_questions import DeadAnswer, DeadAsk
+from topology.storage.directory.manifest import Manifest
+from topology.storage.directory.savepoints import Savepoint
 
 DRAINED = Ended("stopped", 0, 0, 0, 1.5, True)
 PATIENCE_S = 20.0
@@ -60,6 +66,13 @@ class Run:
         if ask.act == "raise":
             raise RuntimeError("a mistake of ours")
         return DeadAnswer(ask.number, (b"x" * ask.limit,), ask.names, 7)
+
+    async def save(self, name: str = "") -> Savepoint:
+        self.told.append(f"save {name}")
+        await self.wait.wait()
+        if name == "there":
+            raise StartError("there is one", code=SAVEPOINT_EXISTS)
+        return Savepoint(name or "20260314-120501", Path("checkpoints"), Manifest("t", "00"), 77)
 
 
 class Client:
@@ -159,6 +172,14 @@ async def test_questions_about_dead_letters_are_answered_by_the_run(tmp_path: Pa
         answer = await (await connect()).ask(DeadAsk(9, "replay", ("0-1", "0-2"), limit=3))
         assert answer == DeadAnswer(9, (b"xxx",), ("0-1", "0-2"), 7)
         assert run.told == ["replay"]
+
+
+async def test_a_checkpoint_is_kept_by_the_run_or_it_says_why_not(tmp_path: Path) -> None:
+    async with listening(tmp_path) as (run, _, connect):
+        assert await (await connect()).ask(Save("friday")) == Saved("friday", "checkpoints", 77)
+        assert await (await connect()).ask(Save()) == Saved("20260314-120501", "checkpoints", 77)
+        assert await (await connect()).ask(Save("there")) == Saved("there", problem="there is one", code="K802")
+        assert run.told == ["save friday", "save ", "save there"]
 
 
 async def test_a_run_that_ends_meanwhile_says_so(tmp_path: Path) -> None:

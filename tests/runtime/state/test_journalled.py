@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kept_kit import remembered_in, through
+from kept_kit import known_in, through
 from letters_kit import Disk, until
 from runtime_kit import Number, Pair, numbers
 
@@ -135,7 +135,9 @@ def test_nothing_leaves_while_the_store_is_full_and_nothing_is_drawn_twice_D10(t
         assert len(captured.records) == before
         disk.full = False
 
-    report = run_topology(topology, state_dir=tmp_path, during=fill, watch=Watch(before=through(before=disk.check)))
+    report = run_topology(
+        topology, state_dir=tmp_path, during=fill, watch=Watch(before=through(before=disk.check, appending=disk.check))
+    )
     assert report.exit_status == 0
     assert sorted(bolt.given) == [*range(200)]
     assert len(captured.records) == len(captured.distinct)
@@ -150,11 +152,11 @@ def test_what_is_remembered_is_forgotten_once_its_message_is_done_D4(tmp_path: P
         await until(lambda: bool(run.workers))
         while True:
             await asyncio.sleep(0.05)
-            most = max(most, len(run.workers[0].executors["bolt", 0].remembered))  # type: ignore[attr-defined]
+            most = max(most, len(run.workers[0].executors["bolt", 0].known))  # type: ignore[attr-defined]
 
     run_topology(topology, state_dir=tmp_path, during=look)
     assert 0 < most < 200
-    assert len(remembered_in(tmp_path)) < 200
+    assert len(known_in(tmp_path)) < 200
 
 
 def test_without_a_state_directory_a_replay_gets_the_same_all_the_same() -> None:

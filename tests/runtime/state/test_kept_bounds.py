@@ -1,14 +1,13 @@
-"""Bounds of what survives: bytes that are remembered, rows of the journal, and the file. Rules D4, D5, D14, E1, E4."""
+"""Bounds of what survives: bytes that are remembered, and the files. Rules D4, D5, D14, E1, E4."""
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
-from kept_kit import Counting, kept_in, remembered_in, stored, through
+from kept_kit import Counting, kept_in, known_in, stored
 from letters_kit import asked, dead_of, until
 from positions_kit import Stuck
 from runtime_kit import Number, line
@@ -18,12 +17,9 @@ from topology.components import Source
 from topology.filesystem.files import DiskFiles
 from topology.groupings import key_bytes
 from topology.runtime.embedded.run import EmbeddedRun
-from topology.runtime.state import committed
-from topology.runtime.state.committed import CommittedStateExecutor
-from topology.runtime.tasks.executor import SLICE_MAX
-from topology.storage.encoding.floors import floor_of
+from topology.runtime.state.state_executor import StateExecutor
 from topology.storage.sqlite.store import SqliteStore
-from topology.testing import Captured, Crash, ScriptedSpout, Wait, Watch, run_topology
+from topology.testing import Captured, Crash, ScriptedSpout, Wait, run_topology
 
 
 class Steady(Spout):
@@ -47,34 +43,17 @@ class Word(Record):
     text: str
 
 
-def task_of(run: EmbeddedRun, component: str = "bolt") -> CommittedStateExecutor:
+def task_of(run: EmbeddedRun, component: str = "bolt") -> StateExecutor:
     (executor,) = [one for worker in run.workers for one in worker.tasks_of(component)]
-    assert isinstance(executor, CommittedStateExecutor)
+    assert isinstance(executor, StateExecutor)
     return executor
 
 
 # -- D14
 
 
-def test_what_is_put_out_in_the_time_of_a_commit_is_bounded_in_bytes_too_D14(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is one row of the journal, and the store takes no row of any length."""
-    bound, rows = 100_000, list[int]()
-    monkeypatch.setattr(committed, "GROUP_BYTES_MAX", bound)
-
-    class Words(Bolt):
-        def process(self, number: Number, state: State[int]) -> Iterator[Word]:
-            yield Word("x" * 10_000)
-
-    topology, captured = Topology("words"), Captured[Word]()
-    stream = topology.spout("numbers", ScriptedSpout([Number(n) for n in range(500)]))
-    topology.bolt("captured", captured, topology.bolt("words", Words(), stream.fields("n")).shuffle())
-    kept = through(after=lambda changes: rows.extend(len(row.entries) for row in changes.journal), takes_s=0.1)
-    assert run_topology(topology, state_dir=tmp_path, watch=Watch(before=kept)).exit_status == 0
-    assert len(captured.records) == 500
-    assert len(rows) > 3
-    assert max(rows) < 2 * bound + SLICE_MAX * 10_100
+def size_of(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.glob("worker-*"))
 
 
 def test_over_the_bound_of_bytes_sources_wait_and_go_on_when_messages_are_done_D14(tmp_path: Path) -> None:
@@ -87,10 +66,10 @@ def test_over_the_bound_of_bytes_sources_wait_and_go_on_when_messages_are_done_D
     seen: list[int] = []
 
     async def look(run: EmbeddedRun) -> None:
-        await until(lambda: bool(run.workers) and task_of(run).memory.bytes > bound)
+        await until(lambda: bool(run.workers) and task_of(run).known.bytes > bound)
         for _ in range(100):
             await asyncio.sleep(0.1)
-            seen.append(len(task_of(run).remembered))
+            seen.append(len(task_of(run).known))
         snapshot = run.snapshot()
         assert snapshot is not None
         assert "bolt" in snapshot.limit
@@ -122,16 +101,11 @@ def test_a_source_whose_worker_begins_again_at_the_bound_is_not_held_for_ever_D1
     assert sum(kept_in(tmp_path).values()) == 500
 
 
-# -- the journal
+# -- what is known of messages that are not done
 
 
-def rows_and_bytes(path: Path, run: EmbeddedRun) -> tuple[int, int]:
-    return len(task_of(run).memory.rows), sum(file.stat().st_size for file in path.glob("worker-*.db"))
-
-
-def test_a_stuck_message_and_dead_letters_hold_neither_rows_nor_the_file_up_E1_E4(tmp_path: Path) -> None:
-    """100 dead letters and a message that is never done, spread over the first of 20,000: what little is remembered of
-    old rows is filed again."""
+def test_a_stuck_message_and_dead_letters_hold_up_nothing_but_what_is_known_of_them_E1_E4(tmp_path: Path) -> None:
+    """100 dead letters and a message that is never done, spread over the first of 20,000."""
 
     class Dies(Bolt):
         async def process(self, number: Number) -> list[Number]:
@@ -147,28 +121,25 @@ def test_a_stuck_message_and_dead_letters_hold_neither_rows_nor_the_file_up_E1_E
     stream = topology.spout("numbers", Steady(20_000))
     topology.bolt("bolt", Counting(), stream.global_())
     topology.bolt("dies", Dies(), stream.shuffle(), concurrency=64)
-    sizes: list[tuple[int, int]] = []
+    known, sizes = list[int](), list[int]()
 
     async def look(run: EmbeddedRun) -> None:
         await until(lambda: bool(run.workers) and task_of(run).executed >= 8000)
         while task_of(run).executed < 20_000:
             await asyncio.sleep(1)
-            sizes.append(rows_and_bytes(tmp_path, run))
+            known.append(len(task_of(run).known))
+            sizes.append(size_of(tmp_path))
         await asyncio.sleep(5)
-        memory = task_of(run).memory
-        assert len(memory) == 101, "those that died, and the one that is stuck"
-        assert sum(len(row.pairs) for row in memory.rows.values()) < 8 * 101
-        assert len(memory.rows) < 20
+        assert len(task_of(run).known) == 101, "those that died, and the one that is stuck"
         over.append(True)
 
     run_topology(topology, seed=None, state_dir=tmp_path, during=look)
     assert len(sizes) >= 10
-    assert max(rows for rows, _ in sizes) < 400, sizes
-    assert max(size for _, size in sizes[len(sizes) // 2 :]) <= 1.3 * max(size for _, size in sizes[: len(sizes) // 2])
-    kept = remembered_in(tmp_path)
-    assert len({one.identity for one in kept}) < 4000
-    assert len(kept) < 8000
-    with closing(SqliteStore(DiskFiles(), tmp_path / "worker-0.db", lives=False)) as store:
+    assert max(known) < 4_000, known
+    assert max(sizes[len(sizes) // 2 :]) <= 1.3 * max(sizes[: len(sizes) // 2])
+    kept = known_in(tmp_path)
+    assert len(kept) == 100
+    with closing(SqliteStore(DiskFiles(), tmp_path / "worker-0.db")) as store:
         dead = {*store.loaded.dead_origins}
     assert len(dead) == 100
     assert dead <= {one.origin for one in kept}, "what may be replayed by hand is remembered"
@@ -184,7 +155,7 @@ def test_a_tuple_that_comes_when_its_message_is_done_is_refused_and_counted_D5(t
     rare: list[int] = []
 
     async def come_late(run: EmbeddedRun) -> None:
-        await until(lambda: bool(run.workers) and bool(captured.tuples) and not task_of(run).remembered)
+        await until(lambda: bool(run.workers) and bool(captured.tuples) and not len(task_of(run).known))
         source = Source("numbers", "Number", 0, lambda number: key_bytes(number.n))
         task_of(run).put([Tuple(Number(1), 5, 6, captured.tuples[0].root, (), source)])
         await until(lambda: task_of(run).stale > 0)
@@ -196,25 +167,6 @@ def test_a_tuple_that_comes_when_its_message_is_done_is_refused_and_counted_D5(t
     run_topology(topology, state_dir=tmp_path, during=come_late)
     assert rare == [1]
     assert kept_in(tmp_path) == {1: 1}
-
-
-def test_stale_roots_are_refused_after_a_restart_by_what_was_kept_of_floors_D5(tmp_path: Path) -> None:
-    """The bolt's worker begins anew: what it had forgotten, and what comes late of it, is refused before a word of its
-    home has come."""
-    topology, _ = line(Steady(3000), Counting(), by="n")
-    refused: list[bool] = []
-
-    def before(worker: Any) -> None:
-        if ("bolt", 0) in worker.executors and (floors := worker.group_commit.loaded.floors):
-            progress = [floor_of(one.progress) for one in floors]
-            refused.extend(
-                worker.floors.refuses(one.first << 32 | 1) for one in progress if one.covers(one.first << 32 | 1)
-            )
-
-    run_topology(topology, state_dir=tmp_path, workers=2, crashes=[Crash("bolt", at_s=2.5)], watch=Watch(before=before))
-    assert refused
-    assert all(refused)
-    assert sum(kept_in(tmp_path).values()) == 3000
 
 
 # -- E1
@@ -259,7 +211,7 @@ def test_dead_letters_are_replayed_by_hand_runs_later_without_counting_twice_and
 
     async def idle(run: EmbeddedRun) -> None:
         await asyncio.sleep(30)
-        assert len(task_of(run).remembered) >= 3
+        assert len(task_of(run).known) >= 3
         run.drain()
 
     async def replay(run: EmbeddedRun) -> None:
@@ -269,7 +221,7 @@ def test_dead_letters_are_replayed_by_hand_runs_later_without_counting_twice_and
         assert len((await asked(run, "replay")).names) == 3
         while (await asked(run, "list")).letters:  # noqa: ASYNC110 – virtual time, and nothing tells
             await asyncio.sleep(0.05)
-        await until(lambda: not task_of(run).remembered)
+        await until(lambda: not len(task_of(run).known))
         run.drain()
 
     topology, captured = topology_of()
@@ -284,4 +236,4 @@ def test_dead_letters_are_replayed_by_hand_runs_later_without_counting_twice_and
     assert kept_in(tmp_path, "bolt") == dict.fromkeys(range(30), 1)
     topology, _ = topology_of()
     run_topology(topology, state_dir=tmp_path, until_s=5)
-    assert all(not one.journal for one in stored(tmp_path))
+    assert all(not one.entries for one in stored(tmp_path))

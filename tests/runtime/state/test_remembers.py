@@ -1,5 +1,5 @@
-"""`Bolt.remembers`: a bolt that knows its inputs itself learns from `task.floors` what it may forget, and is not given
-what is stale then (D4, D5)."""
+"""`Bolt.remembers`: a bolt that knows its inputs itself learns from `task.frontier` what it may forget, and is not
+given what is stale then (D4, D5, P4)."""
 
 import asyncio
 from typing import Any, Never
@@ -7,7 +7,7 @@ from typing import Any, Never
 import pytest
 from runtime_kit import Number, numbers
 
-from acker.floors import Floors
+from acker.frontier import Decided
 from acker.roots import message_of
 from topology import Bolt, Collector, Config, Task, Topology, Tuple
 from topology.testing import Crash, Pause, ScriptedSpout, Wait, run_topology
@@ -25,17 +25,19 @@ class Knows(Bolt):
         return Knows(self.notes)
 
     def open(self, task: Task) -> None:
-        self.floors = task.floors
-        self.known: dict[tuple[int, int], tuple[int, ...]] = {}
+        self.frontier = task.frontier
+        self.known: dict[tuple[int, int], tuple[tuple[int, ...], int]] = {}
 
     def execute(self, tup: Tuple[Number], out: Collector[Never]) -> None:
-        self.known[tup.origin, tup.identity] = tuple(message_of(root) for root in tup.roots)
+        messages = tuple(message_of(root) for root in tup.roots) or (0,)
+        self.known[tup.origin, tup.identity] = messages, self.frontier.gathered
         self.notes["most"] = max(self.notes.get("most", 0), len(self.known))
         self.notes["taken"] = [*self.notes.get("taken", []), tup.record.n]
         out.ack(tup)
 
     def tick(self, now: Any) -> None:
-        over = [one for one, messages in self.known.items() if self.floors.are_over(messages, one[0])]
+        may_forget = self.frontier.may_forget
+        over = [pair for pair, (messages, at) in self.known.items() if may_forget(messages, pair[0], at)]
         for one in over:
             del self.known[one]
         self.notes["left"] = len(self.known)
@@ -106,7 +108,7 @@ def test_what_is_stale_is_refused_D5() -> None:
 
 
 def test_what_is_not_stale_is_taken_after_a_death_D5() -> None:
-    """The replacement takes nothing before it has heard of all homes, and then everything that is not done."""
+    """The replacement knows of no frontier yet, and takes everything."""
     notes: dict[str, Any] = {}
     steps = [step for n in range(100) for step in (Number(n), Pause(0.01))]
     topology = known(ScriptedSpout[Number](steps), notes, tasks=2)
@@ -115,18 +117,19 @@ def test_what_is_not_stale_is_taken_after_a_death_D5() -> None:
     assert set(notes["taken"]) == {*range(100)}
 
 
-def test_a_bolt_that_does_not_remember_has_floors_too() -> None:
-    """They say nothing that it would need, and are the worker's."""
-    seen: list[Floors] = []
+def test_a_bolt_that_does_not_remember_has_the_frontier_of_its_worker_too() -> None:
+    seen: list[Decided] = []
 
     class Plain(Bolt):
         def open(self, task: Task) -> None:
-            seen.append(task.floors)
+            seen.append(task.frontier)
 
         def process(self, number: Number) -> None:
             """Takes it."""
 
     topology = Topology("plain")
-    topology.bolt("plain", Plain(), topology.spout("numbers", ScriptedSpout(numbers(2))).shuffle())
-    run_topology(topology)
-    assert [sorted(one.homes) for one in seen] == [[0]]
+    stream = topology.spout("numbers", ScriptedSpout[Number]([*numbers(2), Wait()]))
+    topology.bolt("plain", Plain(), stream.shuffle(), tasks=2)
+    run_topology(topology, until_s=3)
+    assert seen[0] is seen[1]
+    assert seen[0].frontier.checkpoint > 0

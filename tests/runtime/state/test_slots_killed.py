@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kept_kit import Counting, kept_in, remembered_in, through, timers_in
+from kept_kit import Counting, kept_in, known_in, through, timers_in
 from letters_kit import until
 from runtime_kit import Number, Pair
 
@@ -139,5 +139,5 @@ def test_after_a_run_that_was_done_with_all_the_next_one_remembers_nothing_D4(tm
         script = [Number(n % KEYS) for n in range(100 * (part + 1))]
         topology.bolt("bolt", Counting(), topology.spout("numbers", ScriptedSpout(script)).fields("n"), tasks=2)
         assert run_topology(topology, workers=2, state_dir=tmp_path).exit_status == 0
-        assert len(remembered_in(tmp_path)) <= 100, "nothing of the runs before"
+        assert len(known_in(tmp_path)) <= 100, "nothing of the runs before"
         assert kept_in(tmp_path) == dict(Counter(n % KEYS for n in range(100 * (part + 1))))

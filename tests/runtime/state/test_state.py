@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from runtime_kit import Flaky, Number, Pair, Totals, line, numbers
 
-from topology import Bolt, Config, DeclarationError, State, Task, Topology
+from topology import Bolt, Config, DeclarationError, Grouping, State, Task, Topology
 from topology.groupings import key_bytes
 from topology.testing import (
     Captured,
@@ -181,6 +181,27 @@ def test_an_input_whose_output_can_not_leave_leaves_the_state_unchanged_D9() -> 
     assert [one.record for one in done.failed] == [Number(1)]
 
 
+def test_an_input_whose_grouping_raises_leaves_the_state_unchanged_D9() -> None:
+    failing = [True]
+
+    class Picky(Grouping):
+        def __deepcopy__(self, memo: object) -> "Picky":
+            return self
+
+        def choose(self, record: Number, tasks: int) -> list[int]:
+            if failing:
+                failing.clear()
+                raise ValueError("not this time")
+            return [0]
+
+    topology, captured, watch = Topology("picky"), Captured[Number](), Watch()
+    totals = topology.bolt("bolt", Totals(), topology.spout("numbers", ScriptedSpout([Number(1)])).fields("n"))
+    topology.bolt("captured", captured, totals.custom(Picky()))
+    run_topology(topology, watch=watch)
+    assert state_of(watch, range(2)) == {1: 1}
+    assert len(captured.records) == 1
+
+
 def test_a_mutable_value_is_refused_and_the_state_stays_D9() -> None:
     class Lists(Bolt):
         def process(self, number: Number, state: State[int]) -> None:
@@ -209,7 +230,7 @@ def test_what_was_processed_is_forgotten_once_its_message_is_done_D4() -> None:
 
     async def look(run: object) -> None:
         await asyncio.sleep(1.5)
-        remembered.append(len(watch.executor("bolt").remembered))  # type: ignore[attr-defined]
+        remembered.append(len(watch.executor("bolt").known))  # type: ignore[attr-defined]
 
     run_topology(topology, watch=watch, during=look)
     assert remembered == [0]

@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Sequence
 
+import pytest
 from runtime_kit import Number, Totals, built, line
 
 from topology import Bolt, Config, Message, Spout, State, Topology
 from topology.runtime.embedded.run import EmbeddedRun
 from topology.runtime.queue_limits import QUEUE_HIGH
-from topology.runtime.state.in_memory import MemoryStateExecutor
 from topology.runtime.state.keyed_executor import PARKED_MAX
+from topology.runtime.state.state_executor import StateExecutor
 from topology.runtime.tasks.executor import SLICE_MAX
 from topology.testing import Captured, ScriptedSpout, Watch, run_topology
 
@@ -82,10 +83,10 @@ def test_one_message_that_takes_long_does_not_keep_the_identities_of_all_after_i
     async def during(run: EmbeddedRun) -> None:
         nonlocal most
         executor = (await built(run)).executors["totals", 0]
-        assert isinstance(executor, MemoryStateExecutor)
+        assert isinstance(executor, StateExecutor)
         while run.workers[0].pending or not run.workers[0].spout_tasks["numbers", 0].ended:
             await asyncio.sleep(0.05)
-            most = max(most, len(executor.remembered))
+            most = max(most, len(executor.known))
 
     watch = Watch()
     report = run_topology(topology, seed=None, during=during, watch=watch)
@@ -94,6 +95,7 @@ def test_one_message_that_takes_long_does_not_keep_the_identities_of_all_after_i
     assert most < 20_000, "all of them would have been remembered until the slow one was done"
 
 
+@pytest.mark.slow
 def test_a_message_whose_attempts_are_spent_and_that_takes_a_new_number_counts_once_D4_A7() -> None:
     class Waits(Bolt):
         async def process(self, number: Number) -> list[Number]:

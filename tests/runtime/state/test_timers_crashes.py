@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from kept_kit import remembered_in, through, timers_in
+from kept_kit import known_in, through, timers_in
 from runtime_kit import Number, Pair
 
 from topology import Bolt, Config, Record, State, Task, Topology
@@ -109,7 +109,7 @@ def test_each_fires_once_whichever_worker_dies_while_what_it_has_put_out_is_unde
     assert not any(timers_in(tmp_path).values())
 
 
-def test_what_a_timer_has_put_out_leaves_the_journal_when_it_is_done_D17(tmp_path: Path) -> None:
+def test_what_a_timer_has_put_out_is_forgotten_when_it_is_done_D17(tmp_path: Path) -> None:
     topology, _ = timing(0.0)
     assert run_topology(topology, state_dir=tmp_path).exit_status == 0
-    assert [one for one in remembered_in(tmp_path) if one.timer] == []
+    assert [one for one in known_in(tmp_path) if one.timer] == []

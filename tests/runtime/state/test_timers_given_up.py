@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-from kept_kit import stored
+from kept_kit import known_in
 from runtime_kit import Pair
 from timers_kit import Fired, Timed
 
 from topology import Bolt, Config, Reject, Topology
-from topology.storage.encoding.journal import unpacked
 from topology.testing import Captured, ScriptedSpout, run_topology
 
 
@@ -40,5 +39,4 @@ def test_a_timer_whose_news_is_rejected_keeps_no_run_from_its_end_and_is_sent_ag
     report = run_topology(topology(-1, second), state_dir=tmp_path)
     assert report.exit_status == 0
     assert [one.key for one in second.records] == [1]
-    entries = [entry for one in stored(tmp_path) for row in one.journal for entry in unpacked(row.entries)[1]]
-    assert not any(entry.timer for entry in entries), "what is done is not kept"
+    assert not any(entry.timer for entry in known_in(tmp_path, "timed")), "what is done is not kept"

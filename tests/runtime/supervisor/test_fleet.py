@@ -5,14 +5,14 @@ import logging
 import os
 import signal
 import time
+from collections.abc import Callable
 
 import pytest
 from puppet_kit import GOOD, PATIENCE_S, planned, staged
 
 from acker.roots import owner
 from topology.errors import ConfigurationError, StartError, WorkerError
-from topology.runtime.control.messages import Drain, Flush
-from topology.runtime.supervisor import deaths
+from topology.runtime.control.messages import CheckpointDecided, Drain
 from topology.runtime.supervisor import fleet as fleets
 from topology.runtime.supervisor.worker_handle import WorkerState
 
@@ -34,75 +34,94 @@ async def test_nobody_starts_before_everybody_is_linked_with_everybody(monkeypat
     assert len(stage.ends) == 3
 
 
-async def test_survivors_are_told_of_a_death_and_then_of_the_replacement_a14(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_survivors_are_told_to_begin_a_generation_at_once_and_then_of_the_replacement_a14(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with staged(monkeypatch, 3) as (stage, fleet):
         await stage.until(lambda: fleet.complete)
         dead = fleet.handles[1]
         os.kill(dead.pid, signal.SIGKILL)
         await stage.until(lambda: fleet.handles[1] is not dead and fleet.complete)
         for survivor in (0, 2):
-            later = {f"Fail {dead.owner}", "Join [1]"}
-            await stage.until(lambda survivor=survivor, later=later: set(stage.of(survivor)[-2:]) == later)
-            assert stage.of(survivor)[-4:-2] == ["Start", f"Gone {dead.owner}"]
+            orders = ["Start", f"Generation 2 after {dead.owner}", "Join [1]"]
+            await stage.until(lambda survivor=survivor, orders=orders: stage.of(survivor)[-3:] == orders)
         await stage.until(lambda: "Start" in stage.of(1))
         assert stage.of(1) == ["Begin", "Join [0, 2]", "Start"]
+        assert stage.generations == [1, 1, 1, 2]
         assert "; 200 messages in flight have failed and are replayed" in stage.told[0]
         assert fleet.handles[1].owner == owner(1, 4)
 
 
-SILENT = {"Gone": "", "Drain": f"say(Parted({owner(1, 2)}))"}  # parts from worker 1's first life when it is told to
-
-
-async def test_no_tree_fails_before_all_survivors_have_closed_their_links_a14(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deaths, "PART_S", 60.0)
-    async with staged(monkeypatch, 3, {2: [SILENT]}) as (stage, fleet):
-        await stage.until(lambda: fleet.complete)
+async def test_a_survivor_that_does_not_answer_holds_nothing_up_but_trials_a14(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wants = {"Start": "say(TrialWanted())"}
+    late = {"Generation": "does['Drain'] = f'say(Failing({order.owner}, 1))'"}
+    async with staged(monkeypatch, 3, {0: [wants], 2: [late]}) as (stage, fleet):
+        await stage.until(lambda: fleet.complete and "TrialTurn" in stage.of(0))
+        fleet._turns.over(fleet.handles[0].owner)
         dead = fleet.handles[1]
         os.kill(dead.pid, signal.SIGKILL)
         await stage.until(lambda: fleet.handles[1] is not dead and fleet.complete)
-        await stage.until(lambda: "Join [1]" in stage.of(0) and stage.of(2)[-1] == "Join [1]")
-        fail = f"Fail {dead.owner}"
-        assert all(fail not in stage.of(worker) for worker in range(3))
+        await stage.until(lambda: stage.of(2)[-1] == "Join [1]")
+        assert not fleet._deaths.settled
         fleet.handles[2].say(Drain())
-        await stage.until(lambda: all(stage.of(worker).count(fail) == 1 for worker in range(3)))
-        assert stage.of(2)[-2:] == ["Drain", fail]
+        await stage.until(lambda: fleet._deaths.settled)
 
 
-async def test_a_silent_survivor_is_not_waited_for_and_its_late_answer_fails_all_others_once_more_a14(
+async def test_a_death_while_a_decision_is_under_way_is_told_of_after_it_and_replaced_after_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(deaths, "PART_S", 0.3)
-    async with staged(monkeypatch, 3, {2: [SILENT]}) as (stage, fleet):
+    held: list[Callable[[], None]] = []
+    async with staged(monkeypatch, 2) as (stage, fleet):
+        stage.before_death = lambda why, then: held.append(then)
         await stage.until(lambda: fleet.complete)
         dead = fleet.handles[1]
-        fail = f"Fail {dead.owner}"
-        since = time.monotonic()
         os.kill(dead.pid, signal.SIGKILL)
-        await stage.until(lambda: fail in stage.of(0) and fail in stage.of(2))
-        assert 0.3 <= time.monotonic() - since < 2.0
-        await stage.until(lambda: fleet.handles[1] is not dead and fleet.complete)
-        await stage.until(lambda: "Start" in stage.of(1))
-        fleet.handles[1].say(Flush(1, ""))
-        await stage.until(lambda: stage.of(1)[-1] == "Flush")  # so that it has answered all that it was told before
-        before = stage.of(1).count(fail)  # one, if it was ready by then
-        fleet.handles[2].say(Drain())
-        await stage.until(lambda: stage.of(0).count(fail) == 2 and stage.of(1).count(fail) == before + 1)
-        fleet.handles[2].say(Flush(1, ""))
-        await stage.until(lambda: stage.of(2)[-1] == "Flush")
-        assert stage.of(2).count(fail) == 1, "what it has open it has sent nowhere else since it parted"
+        await stage.until(lambda: held)
+        fleet.handles[0].say(CheckpointDecided(9))
+        await stage.until(lambda: stage.of(0)[-1] == "CheckpointDecided 9")
+        assert (stage.lives, fleet.generation, fleet.complete) == ([0, 1], 1, False)
+        held.pop()()
+        await stage.until(lambda: fleet.complete)
+        orders = ["CheckpointDecided 9", f"Generation 2 after {dead.owner}", "Join [1]"]
+        await stage.until(lambda: stage.of(0)[-3:] == orders)
 
 
-async def test_a_survivor_that_dies_before_it_has_closed_its_link_is_not_waited_for_a14(
+async def test_a_death_while_a_replacement_is_joining_begins_a_generation_for_it_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(deaths, "PART_S", 60.0)
-    async with staged(monkeypatch, 3, {2: [SILENT, {}]}) as (stage, fleet):
+    alone = {"Join": "", "Generation": "say(Failing(order.owner, 0), Linked(joined))"}  # welcomed in the next one only
+    async with staged(monkeypatch, 3, {1: [{}, alone]}) as (stage, fleet):
         await stage.until(lambda: fleet.complete)
-        one, two = fleet.handles[1], fleet.handles[2]
-        os.kill(one.pid, signal.SIGKILL)
-        await stage.until(lambda: f"Gone {one.owner}" in stage.of(2))
-        os.kill(two.pid, signal.SIGKILL)
-        await stage.until(lambda: {f"Fail {one.owner}", f"Fail {two.owner}"} <= set(stage.of(0)))
+        first, second = fleet.handles[1], fleet.handles[2]
+        os.kill(first.pid, signal.SIGKILL)
+        await stage.until(lambda: fleet.handles[1] is not first and "Join [0, 2]" in stage.of(1))
+        os.kill(second.pid, signal.SIGKILL)
+        await stage.until(lambda: fleet.complete)
+        await stage.until(lambda: f"Generation 3 after {second.owner}" in stage.of(1))
+        assert f"Generation 2 after {first.owner}" not in stage.of(1), "it began in that one"
+        assert fleet.generation == 3
+        assert fleet.restarts.total == 2
+
+
+async def test_a_replacement_that_was_made_before_a_death_joins_in_the_generation_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slow = {
+        "Begin": f"time.sleep(1.0); {GOOD['Begin']}",
+        "Join": "say(Log(20, f'joins in {order.generation}'), Linked(joined))",
+    }
+    async with staged(monkeypatch, 3, {1: [{}, slow]}) as (stage, fleet):
+        await stage.until(lambda: fleet.complete)
+        first, second = fleet.handles[1], fleet.handles[2]
+        os.kill(first.pid, signal.SIGKILL)
+        await stage.until(lambda: fleet.handles[1] is not first)
+        os.kill(second.pid, signal.SIGKILL)
+        await stage.until(lambda: fleet.complete and fleet.handles[2] is not second)
+        await stage.until(lambda: "joins in 3" in stage.of(1))
+        assert stage.generations == [1, 1, 1, 2, 3]
+        assert not any("Generation" in order for order in stage.of(1)), "nobody knew it"
 
 
 async def test_two_that_die_at_once_are_replaced_and_meet_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,8 +132,10 @@ async def test_two_that_die_at_once_are_replaced_and_meet_each_other(monkeypatch
             os.kill(one.pid, signal.SIGKILL)
         await stage.until(lambda: fleet.complete and not {fleet.handles[1], fleet.handles[2]} & set(dead))
         await stage.until(lambda: sum("2" in order for order in stage.of(1)) == 1)
-        assert sum("1" in order for order in stage.of(2)) == 1
-        assert sorted(order for order in stage.of(0) if "Gone" in order) == sorted(f"Gone {one.owner}" for one in dead)
+        await stage.until(lambda: sum("1" in order for order in stage.of(2)) == 1)
+        told = [order.split() for order in stage.of(0) if "Generation" in order]
+        assert [number for _, number, _, _ in told] == ["2", "3"]
+        assert {after for _, _, _, after in told} == {str(one.owner) for one in dead}
         assert [one.joined for one in fleet.handles.values()] == [
             {other.owner for other in fleet.handles.values()} - {one.owner} for one in fleet.handles.values()
         ]
@@ -127,8 +148,7 @@ async def test_a_death_during_the_start_is_mended_before_anybody_starts(monkeypa
         assert stage.lives.count(2) == 2
         assert fleet.restarts.total == 1
         for worker in (0, 1):
-            gone = [order for order in stage.of(worker) if "Gone" in order]
-            assert len(gone) <= 1
+            assert sum("Generation" in order for order in stage.of(worker)) <= 1
             assert stage.of(worker)[-1] == "Start", "the death came before"
     assert "ended with status 9" in stage.told[0]
 
@@ -143,8 +163,9 @@ async def test_a_death_of_the_replacement_is_mended_too(monkeypatch: pytest.Monk
         await stage.until(lambda: stage.lives.count(1) == 4 and fleet.complete)
         assert fleet.restarts.total == 3
         await stage.until(lambda: any("is back as pid" in line for line in stage.told))
-        gone = [order for order in stage.of(0) if "Gone" in order]
-        assert len(gone) == 2, "of the one that never got ready nobody has heard"
+        told = [order for order in stage.of(0) if "Generation" in order]
+        assert len(told) == 2, "of the one that never got ready nobody has heard"
+        assert fleet.generation == 3
 
 
 async def test_a_replacement_that_can_not_start_says_why_and_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +210,7 @@ async def test_who_has_sent_what_never_came_is_replaced_and_who_says_so_is_not_a
 async def test_what_is_said_of_an_owner_that_is_gone_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     old = owner(1, 99)
     says = {
-        "Start": f"say(Lost({old}, 'late'), Refused({old}, 'late'), Parted({old}), Failing({old}, 5))\n"
+        "Start": f"say(Lost({old}, 'late'), Refused({old}, 'late'), Failing({old}, 5))\n"
         f"say(Recovered({old}, 0), Beat())"
     }
     async with staged(monkeypatch, 2, {0: [says]}) as (stage, fleet):

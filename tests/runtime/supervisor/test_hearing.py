@@ -17,7 +17,7 @@ def test_words_of_a_component_whose_worker_has_died_say_that_they_are_of_its_las
     planned = plan(sums(tasks=2), 2)
     figures = WorkerMetrics(planned)
     nothing: Any = SimpleNamespace()
-    heard = MessageHandler(planned, figures, nothing, nothing, lambda: 9.0)
+    heard = MessageHandler(planned, figures, nothing, nothing, nothing, lambda: 9.0)
     last = packed(figures.whole())
     figures.died(1)
     for worker in (0, 1):

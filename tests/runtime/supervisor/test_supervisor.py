@@ -127,6 +127,7 @@ async def test_a_worker_that_dies_while_the_run_drains_is_replaced_and_what_is_l
     assert one.stored() == list(range(report.snapshot.total("emitted")))
 
 
+@pytest.mark.slow
 async def test_a_run_that_is_cancelled_drains_and_one_that_is_cancelled_twice_ends_at_once(tmp_path: Path) -> None:
     async with running(tmp_path, **ENDLESS) as (one, ending):
         await one.until(lambda: one.acked() > 1_000, "a run under way")
@@ -174,6 +175,7 @@ async def test_a_source_that_raises_ends_the_run_once_the_rest_is_done(tmp_path:
     assert one.stored() == list(range(report.snapshot.total("emitted")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["look", "drain"])
 async def test_a_part_of_the_supervisor_that_dies_in_a_drain_ends_it_loudly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, part: str

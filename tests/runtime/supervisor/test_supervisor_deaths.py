@@ -3,6 +3,7 @@
 Real processes; what is stored is counted by SQL afterwards.
 """
 
+import asyncio
 import contextlib
 import signal
 import time
@@ -21,6 +22,8 @@ from topology.storage.directory.state_dir import StateDir
 async def test_a_worker_that_is_killed_is_replaced_and_every_row_is_stored_once_f1(tmp_path: Path, worker: int) -> None:
     async with running(tmp_path, count=8_000, rate=4_000) as (one, ending):
         await one.until(lambda: one.acked() > 1_000, "a run under way")
+        kill(one, worker, signal.SIGSTOP)
+        await asyncio.sleep(0.1)  # for messages to be in flight
         pid = kill(one, worker)
         await replaced(one, worker, pid)
         report = await ending
@@ -56,6 +59,7 @@ async def test_a_bolt_that_ends_its_process_costs_a_restart_and_no_row_f6(tmp_pa
     assert "ended with status 13" in one.told[0]
 
 
+@pytest.mark.slow
 async def test_a_death_with_state_says_that_it_goes_on(tmp_path: Path) -> None:
     async with running(tmp_path, count=8_000, rate=4_000, tally=True) as (one, ending):
         await one.until(lambda: one.acked() > 1_000, "a run under way")
@@ -64,6 +68,7 @@ async def test_a_death_with_state_says_that_it_goes_on(tmp_path: Path) -> None:
     assert "; its saved state is intact (K530)" in one.told[0]
 
 
+@pytest.mark.slow
 async def test_at_most_once_what_a_dead_worker_had_is_lost_and_the_line_says_so(tmp_path: Path) -> None:
     config = {"guarantee": "at-most-once"}
     async with running(tmp_path, count=8_000, rate=4_000, config=config) as (one, ending):
@@ -76,6 +81,7 @@ async def test_at_most_once_what_a_dead_worker_had_is_lost_and_the_line_says_so(
     assert one.told[0].endswith("; its messages in flight are lost (at-most-once) (K530)")
 
 
+@pytest.mark.slow
 async def test_a_worker_that_is_stopped_is_killed_within_four_seconds_and_replaced_f2(tmp_path: Path) -> None:
     async with running(tmp_path, **ENDLESS) as (one, ending):
         await one.until(lambda: one.acked() > 1_000, "a run under way")
@@ -91,6 +97,7 @@ async def test_a_worker_that_is_stopped_is_killed_within_four_seconds_and_replac
     assert (report.ended, report.aborted, one.run.restarts) == ("stopped", 0, 1)
 
 
+@pytest.mark.slow
 async def test_a_blocked_loop_is_named_with_its_line_and_its_process_replaced_after_its_own_limit_f8(
     tmp_path: Path,
 ) -> None:
@@ -142,6 +149,7 @@ async def test_one_death_more_than_allowed_ends_the_run_and_its_report_says_so(t
     assert report.exit_status == 1
 
 
+@pytest.mark.slow
 async def test_replacements_that_can_not_open_are_tried_again_and_then_end_the_run(tmp_path: Path) -> None:
     async with running(tmp_path, **ENDLESS, evil="die in second open", config={"max_restarts": 3}) as (one, ending):
         await one.until(lambda: one.acked() > 1_000, "a run under way")
@@ -171,7 +179,8 @@ async def test_a_worker_that_dies_just_before_the_run_is_drained_leaves_it_unkno
 
 async def test_a_run_whose_last_positions_were_not_kept_has_not_ended_clean_b11(tmp_path: Path) -> None:
     """F17: the positions that are in its stores say that all was done, and they are those of a while ago."""
-    async with running(tmp_path, count=101, source="late", evil="no room at the end") as (one, ending):
+    config = {"checkpoint_s": 60.0}  # so that the last one has something to keep
+    async with running(tmp_path, count=101, source="late", evil="no room at the end", config=config) as (one, ending):
         report = await ending
     assert report.ended == "ended"
     assert one.stored() == [*range(101)]

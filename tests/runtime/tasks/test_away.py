@@ -77,6 +77,7 @@ def over(sink: Bolt, count: int = 3_000, **settings: Any) -> Topology:
     return topology
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_f43_what_waits_for_a_store_that_is_away_for_ten_minutes_neither_fails_nor_is_replayed(workers: int) -> None:
     sink, watch = Away(600), Watch()  # the cap is at 100 s
@@ -87,6 +88,7 @@ def test_f43_what_waits_for_a_store_that_is_away_for_ten_minutes_neither_fails_n
     assert not watch.failures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("away_s", [190, 199, 205, 395])
 def test_f43_what_has_waited_for_nearly_as_long_as_it_may_has_all_its_time_once_the_store_is_back(

@@ -50,6 +50,7 @@ def ran(
     return report, captured
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("away_s", [7.0, 500.0])
 def test_e18_a_web_hook_that_is_down_for_a_while_makes_no_dead_letter(away_s: float, workers: int) -> None:
@@ -58,6 +59,7 @@ def test_e18_a_web_hook_that_is_down_for_a_while_makes_no_dead_letter(away_s: fl
     assert (report.snapshot.total("dead"), len(captured.records), report.exit_status) == (0, 13, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 3])
 def test_e18_it_is_tried_for_retry_for_s_with_a_back_off_of_30_s_at_most_and_then_dead(workers: int) -> None:
     hook = Hook(1e9, RuntimeError)
@@ -70,6 +72,7 @@ def test_e18_it_is_tried_for_retry_for_s_with_a_back_off_of_30_s_at_most_and_the
     assert 25 <= len(tried) <= 60
 
 
+@pytest.mark.slow
 def test_e18_a_user_who_sets_max_replays_gets_that_number() -> None:
     for most in (0, 3, 9):
         hook = Hook(1e9, RuntimeError)

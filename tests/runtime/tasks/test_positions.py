@@ -90,7 +90,7 @@ def test_the_last_mark_is_kept_after_the_last_ack_E10(tmp_path: Path) -> None:
     run_topology(topology, state_dir=tmp_path)
     (mark,) = marks_in(tmp_path)
     assert (mark.position, mark.newest) == (9, 9)
-    store = SqliteStore(DiskFiles(), tmp_path / "worker-0.db", lives=False)
+    store = SqliteStore(DiskFiles(), tmp_path / "worker-0.db")
     assert store.loaded.deaths == 0
     store.close()
 

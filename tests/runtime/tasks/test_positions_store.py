@@ -11,7 +11,7 @@ from runtime_kit import Number
 
 from topology import Bolt, State, Topology
 from topology.runtime.embedded.run import EmbeddedRun
-from topology.runtime.state.committed import CommittedStateExecutor
+from topology.runtime.state.state_executor import StateExecutor
 from topology.storage.store import StoreBroken
 from topology.storage.values import Changes
 from topology.testing import Captured
@@ -133,7 +133,7 @@ def test_a_failed_fsync_ends_the_run_and_keeps_nothing_after_it_F18(tmp_path: Pa
 
 
 def test_what_is_remembered_is_forgotten_only_once_the_mark_is_kept_D4(tmp_path: Path) -> None:
-    """Counts of a bolt with state: remembered until progress is announced, and that comes after the commit."""
+    """Counts of a bolt with state: remembered until a frontier is decided, and on a full disk none is."""
     disk = Disk()
 
     class Count(Bolt):
@@ -148,8 +148,8 @@ def test_what_is_remembered_is_forgotten_only_once_the_mark_is_kept_D4(tmp_path:
 
     def count_of(run: EmbeddedRun) -> int:
         executor = run.workers[0].executors["count", 0]
-        assert isinstance(executor, CommittedStateExecutor)
-        return len(executor.remembered)
+        assert isinstance(executor, StateExecutor)
+        return len(executor.known)
 
     async def look(run: EmbeddedRun) -> None:
         await until(lambda: len(captured.records) >= 20)

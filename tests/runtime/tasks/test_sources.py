@@ -8,6 +8,8 @@ import pytest
 from runtime_kit import Number, Same, balanced, line, numbers
 
 from topology import Config, Message, Spout, Task, Topology
+from topology.runtime.tasks.polling import Pumped
+from topology.runtime.tasks.spout_reader import SpoutReader
 from topology.testing import Captured, Pause, ScriptedSpout, Wait, run_topology
 
 
@@ -48,6 +50,25 @@ def test_a_generator_is_closed_when_the_run_is_drained() -> None:
     topology, captured = line(Generated(7, closed), Same())
     report = run_topology(topology, until_s=3)
     assert (report.ended, len(captured.records), closed) == ("stopped", 7, ["closed"])
+
+
+async def test_a_generator_whose_loop_is_gone_while_it_waits_is_let_go_without_a_word() -> None:
+    """As the garbage collector does it: nothing can be awaited any more."""
+    pump = Pumped(Generated(1, []), 10)._pump()
+    pump.send(None)
+    pump.close()
+
+
+async def test_what_a_generator_yields_after_the_close_is_not_read_and_what_it_had_given_is_left() -> None:
+    for given, left in ((0, 0), (2, 2)):
+        source = Pumped(Generated(1, []), 10)
+        source._ahead += [(Message(Number(n), n), {}) for n in range(given)]
+        reader = SpoutReader(source)
+        reader.drain()
+        assert reader.unread == given
+        reader.close()
+        source._ahead.append((Message(Number(7), 7), {}))
+        assert reader.unread == left
 
 
 def test_a_generator_that_raises_ends_the_run_after_what_it_gave_is_done() -> None:

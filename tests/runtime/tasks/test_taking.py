@@ -7,8 +7,7 @@ from typing import Any, Never
 import pytest
 from runtime_kit import Number, Overlapping, Pair, balanced, numbers
 
-from acker.floors import Floors
-from acker.progress import Progress
+from acker.frontier import Decided, Frontier, Note
 from acker.roots import NUMBER_SHIFT, owner
 from bolts import SqliteSink
 from topology import Bolt, Collector, Config, Reject, Topology, Tuple, TupleStateError
@@ -280,18 +279,34 @@ def test_d5_what_is_of_finished_trees_is_left_out_and_counted() -> None:
     executor = executor_of(watch)
     life = owner(0, 1)
     done, fresh, newest = (life << 32 | number for number in (3, 9, 6))
-    floors = Floors([0])
-    floors.announce(Progress(newest, frozenset({life << 32 | 5}), first=life))
+    decided = Decided()
+    decided.frontier = Frontier(1, {0: Note((life,), newest, frozenset({life << 32 | 5}))})
 
     def of(*messages: int) -> Tuple[Any]:
         first, *others = (message << NUMBER_SHIFT for message in messages)
         return Tuple(Number(1), 1, 1, first, tuple(others), Source("numbers", "Number"))
 
     given = [of(done), of(fresh), of(fresh, done), of(fresh + 1, fresh), of(life << 32 | 5)]
-    assert executor._fresh(given, floors) == [given[1], given[3], given[4]]
+    assert executor._fresh(given, decided) == [given[1], given[3], given[4]]
     assert executor.stale == 2
     only_fresh = [of(fresh), of(fresh + 1)]
-    assert executor._fresh(only_fresh, floors) is only_fresh, "the quick way"
+    assert executor._fresh(only_fresh, decided) is only_fresh, "the quick way"
     joined = [of(fresh), of(fresh + 1, done)]
-    assert executor._fresh(joined, floors) == joined[:1]
+    assert executor._fresh(joined, decided) == joined[:1]
     assert executor.stale == 3
+
+
+def test_d5_what_is_anchored_to_finished_trees_alone_is_dropped_and_counted() -> None:
+    topology, watch = taken(Takes())
+    run_topology(topology, watch=watch)
+    executor = executor_of(watch)
+    life = owner(0, 1)
+    roots = [(life << 32 | number) << NUMBER_SHIFT for number in (3, 9)]
+    executor.decided = None
+    assert not executor.are_stale(roots[:1]), "nothing below remembers inputs"
+    executor.decided = Decided()
+    assert not executor.are_stale(roots[:1]), "nothing is decided yet"
+    executor.decided.frontier = Frontier(1, {0: Note((life,), life << 32 | 6)})
+    assert executor.are_stale(roots[:1])
+    assert not executor.are_stale(roots), "a tree waits for it"
+    assert executor.stale == 1

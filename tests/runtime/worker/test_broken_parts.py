@@ -333,6 +333,7 @@ def test_the_same_seed_gives_the_same_run(seed: int) -> None:
     assert any(reason is Reason.RAISED for reason, _ in first[2])
 
 
+@pytest.mark.slow
 def test_run_returns_although_a_bolt_ignores_every_cancellation_F9(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asyncio_tools, "GIVE_UP_S", 0.2)
     monkeypatch.setattr(worker, "CLOSE_S", 0.2)

@@ -6,17 +6,19 @@ beside this file have joins of many inputs too.
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from runtime_kit import Doing, Number, balanced, built, line, numbers
+from kept_kit import kept_in, known_in
+from runtime_kit import Doing, Number, Totals, balanced, built, line, numbers
 
 from topology import Bolt, Collector, Config, State, Task, Topology, Tuple
 from topology.errors import EmitError
 from topology.runtime.failures import Reason
 from topology.runtime.links.protocol import Frame
-from topology.runtime.state.in_memory import MemoryStateExecutor
+from topology.runtime.state.state_executor import StateExecutor
 from topology.runtime.worker import subtrees
 from topology.testing import Captured, Crash, Pause, ScriptedSpout, Watch, run_topology
 
@@ -351,7 +353,7 @@ def test_a_keyed_bolt_below_a_summary_still_knows_its_replay_d17(seed: int, work
     assert [*watch.state("counts").values()] == [1] * 10
 
 
-def test_a_sub_root_is_announced_as_done_only_when_all_its_inputs_are_d17() -> None:
+def test_a_sub_root_is_in_a_frontier_only_when_all_its_inputs_are_d17() -> None:
     topology, captured = Topology("two-ways"), Captured[Number]()
     stream = topology.spout("numbers", ScriptedSpout[Number]([*numbers(20), Pause(200)]))
     sums = topology.bolt("sums", Sums(20), stream.global_())
@@ -363,11 +365,23 @@ def test_a_sub_root_is_announced_as_done_only_when_all_its_inputs_are_d17() -> N
     async def look(run: Any) -> None:
         worker = await built(run)
         counting = worker.executors["counts", 0]
-        assert isinstance(counting, MemoryStateExecutor)
+        assert isinstance(counting, StateExecutor)
         await asyncio.sleep(50.0)  # half of the inputs are done, and the sub-tree long since
-        kept.append((len([*worker.subtrees.not_done]), len(counting.remembered)))
+        kept.append((len(worker.subtrees.note()[0]), len(counting.known)))
         await asyncio.sleep(60.0)
-        kept.append((len([*worker.subtrees.not_done]), len(counting.remembered)))
+        kept.append((len(worker.subtrees.note()[0]), len(counting.known)))
 
     run_topology(topology, during=look)
     assert kept == [(1, 1), (0, 0)]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_nothing_is_known_of_sub_trees_once_a_run_has_ended_P4(tmp_path: Path, workers: int) -> None:
+    """Their sub-roots are in a frontier only after their inputs are in a decided one."""
+    topology = Topology("ended")
+    sums = topology.bolt("sums", Sums(20), topology.spout("numbers", ScriptedSpout(numbers(200))).global_())
+    counts = topology.bolt("counts", Totals(), sums.fields("n"))
+    topology.bolt("captured", Captured[Number](), counts.shuffle())
+    assert run_topology(topology, workers=workers, state_dir=tmp_path).clean
+    assert len(kept_in(tmp_path, "counts")) == 10
+    assert known_in(tmp_path, "counts") == []

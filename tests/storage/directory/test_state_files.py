@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from random import Random
 
@@ -17,6 +18,7 @@ from state_rows_kit import change, row
 
 from topology.errors import StartError
 from topology.filesystem.files import DiskFiles
+from topology.storage.directory.manifest import Manifest, _check
 from topology.storage.directory.state_dir import StateDir
 from topology.storage.sqlite.database import PAGE_BYTES
 from topology.storage.values import Changes
@@ -187,7 +189,25 @@ def test_a_manifest_of_the_first_format_is_read_and_written_anew(tmp_path: Path)
         assert (opened.get("a"), opened.key, opened.clean, opened.shape) == ("1", bytes.fromhex("ab" * 32), True, None)
     with state(tmp_path / "s") as opened:
         assert opened.next_incarnation() == 42
-    assert json.loads((tmp_path / "s" / "state.json").read_text())["format"] == 2
+    assert json.loads((tmp_path / "s" / "state.json").read_text())["format"] == 3
+
+
+def test_a_manifest_of_the_second_format_stays_one_until_something_changes(tmp_path: Path) -> None:
+    """What it has begun may have to be ended by the version that wrote it."""
+    (tmp_path / "s").mkdir(mode=0o700)
+    file = tmp_path / "s" / "state.json"
+    old = {"format": 2, **asdict(Manifest("t", "ab" * 32, 41, {"a": "1"}, clean=False, shape="{}"))}
+    del old["upgraded"], old["boot"]
+    file.write_text(json.dumps({**old, "check": _check(old)}))
+    content = file.read_bytes()
+    with state(tmp_path / "s") as opened:
+        assert (opened.get("a"), opened.clean, opened.has_unsynced_logs) == ("1", False, False)
+        opened.check_files()
+        assert file.read_bytes() == content
+        opened.set_begun("{}", logs_are_synced=False)
+        assert json.loads(file.read_text())["format"] == 3
+    with state(tmp_path / "s") as opened:
+        assert (opened.next_incarnation(), opened.has_unsynced_logs, opened.has_torn_logs) == (42, True, False)
 
 
 def test_fresh_forgets_positions_and_notes_and_neither_letters_nor_the_counter(used: Path) -> None:

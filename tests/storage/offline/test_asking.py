@@ -9,9 +9,10 @@ from durable_kit import FaultyFiles, full, letter, store
 
 from topology.storage.dead_questions import DeadAnswer, DeadAsk
 from topology.storage.directory.state_dir import StateDir
+from topology.storage.encoding.entries import KnownEntry, named, packed
 from topology.storage.encoding.packing import letter_of
 from topology.storage.offline.dead_letters import answer
-from topology.storage.values import Changes, Letter
+from topology.storage.values import Changes, EntryRow, Letter
 
 
 @pytest.fixture
@@ -86,6 +87,23 @@ def test_those_that_are_dropped_are_gone_and_the_directory_knows_of_the_commit(s
     assert state.check_files() == []
     assert asked(state, "drop").total == 0
     assert listed(state, 100) == []
+
+
+def test_what_is_known_of_dropped_ones_is_forgotten_in_every_store(state: StateDir) -> None:
+    """Nothing of them comes again; what is known of the others is needed for their replay."""
+    known = [
+        KnownEntry(7, origin, number, ()) for origin in (1, 2, 3) for number in range(origin * 10, origin * 10 + 2)
+    ]
+    with store(state.path / "worker-0.db") as one:
+        one.commit(Changes(letters=[letter("0-1", origin=1), letter("0-2", origin=2)]))
+    for worker in (0, 1):
+        with store(state.path / f"worker-{worker}.db") as one:
+            one.replace(Changes(), entries=[EntryRow("count", packed((), known))])
+    asked(state, "drop", "0-2")
+    for worker in (0, 1):
+        with store(state.path / f"worker-{worker}.db") as one:
+            left = [found.entry.origin for row in one.entries() for found in named(row.entries)]
+            assert left == [1, 1, 3, 3]
 
 
 def test_a_replay_is_left_to_the_next_run(state: StateDir) -> None:

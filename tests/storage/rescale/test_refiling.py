@@ -51,12 +51,12 @@ def held(path: Path) -> Held:
     return found
 
 
-def filed(path: Path, placed: Placed, files: DiskFiles | None = None) -> dict[int, Path]:
+def filed(path: Path, placed: Placed, files: DiskFiles | None = None) -> Mapping[int, Path]:
     """A start of a run, as far as its stores are concerned."""
     opened = StateDir(path, "t", files=files)
     try:
         opened.check_files()
-        return refile(opened, placed)
+        return refile(opened, placed).paths
     finally:
         opened.close()
 
@@ -99,27 +99,6 @@ def test_all_of_a_task_goes_with_it_to_another_worker_and_letters_keep_their_nam
     for kind in ("marks", "begun", "trials", "letters"):
         was, now = getattr(before, kind), getattr(after, kind)
         assert (now[0], now[1]) == (was[1], was[0])
-
-
-def test_another_number_of_tasks_may_be_as_far_ahead_as_all_former_ones_together_D4(tmp_path: Path) -> None:
-    path = tmp_path / "s"
-    for worker, file in filed(path, TWO).items():
-        with store(file) as one:
-            marks = [Mark("lines", worker, "p", "e", 10 + worker, (), 50 - worker)]
-            one.commit(Changes(marks=marks, begun=[Begun("lines", worker, 2, ahead=100 << worker)]))
-    filed(path, {0: [("lines", 0), ("lines", 2)], 1: [("lines", 1)]})
-    after = held(path)
-    assert {one.task: one.ahead for some in after.begun.values() for one in some} == dict.fromkeys(range(3), 300)
-    newest = {(one.position, one.newest) for some in after.marks.values() for one in some}
-    assert newest == {(10, 50)}, "all that any of them has given is behind the newest"
-
-
-def test_of_a_task_in_two_stores_the_longer_line_holds_D4(used: Path) -> None:
-    for worker, ahead in ((0, 700), (1, 80)):
-        with store(used / f"worker-{worker}.db") as one:
-            one.commit(Changes(begun=[Begun("lines", 0, 2, ahead)]))
-    filed(used, TWO)
-    assert Begun("lines", 0, 2, 700) in held(used).begun[0]
 
 
 def test_a_worker_that_is_there_no_more_leaves_everything_to_the_others(used: Path) -> None:
@@ -198,6 +177,7 @@ def everything(path: Path) -> tuple[Any, ...]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("placed", "step"), [(SWAPPED, 3), (TWO_ON_ONE, 7), (THREE, 2), (ONE, 7)])
 def test_it_is_completed_whenever_it_was_cut_short_and_whatever_the_next_plan_is_F56(
     used: Path, tmp_path: Path, placed: Placed, step: int

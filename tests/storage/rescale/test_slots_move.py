@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from durable_kit import Died, FaultyFiles, full, killed, laid_out, letter, store
-from slots_kit import CLASSES, KEYS, TWO, Placements, filed, fill
+from durable_kit import Died, FaultyFiles, full, killed, laid_out, store
+from slots_kit import CLASSES, TWO, Placements, filed, fill
 
 from topology.errors import StartError
 from topology.groupings import key_bytes, slot_of, task_of_slot
 from topology.storage.directory.state_dir import StateDir
 from topology.storage.encoding import state as states
-from topology.storage.encoding.journal import JournalInput, packed, unpacked
+from topology.storage.encoding.entries import KnownEntry, unpacked
 from topology.storage.rescale.assign import refile
 from topology.storage.sqlite.database import Database
 from topology.storage.store import StoreBroken
-from topology.storage.values import Changes, JournalRow, KeptFloor, StateChange, StateRow
+from topology.storage.values import Changes, EntryRow, StateChange, StateRow
 
 THREE: Placements = {"count": [0, 1, 2], "drawn": [2, 1, 0]}
 ONE: Placements = {"count": [1], "drawn": [1]}
@@ -31,7 +31,7 @@ class Held:
     """What all stores have: which worker's store has which key's body and which entries; an entry twice is once."""
 
     rows: dict[tuple[str, bytes], list[tuple[int, int, bytes]]] = field(default_factory=dict)  # worker, slot, body
-    entries: dict[tuple[str, int], list[tuple[int, JournalInput]]] = field(default_factory=dict)  # by identity
+    entries: dict[tuple[str, int], list[tuple[int, KnownEntry]]] = field(default_factory=dict)  # by identity
 
 
 def held(path: Path) -> Held:
@@ -42,7 +42,7 @@ def held(path: Path) -> Held:
             for component, rows in loaded.rows.items():
                 for slot, key, body in rows:
                     found.rows.setdefault((component, key), []).append((one.number, slot, body))
-            for row in loaded.journal:
+            for row in loaded.entries:
                 classes, entries = unpacked(row.entries)
                 assert not any(entry.outputs for entry in entries) or classes == CLASSES
                 for entry in entries:
@@ -81,7 +81,7 @@ def what(found: Held) -> tuple[object, object]:
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many steps for little."""
     monkeypatch.setattr("topology.storage.sqlite.state_table.PAGE_ROWS", 7)
-    monkeypatch.setattr("topology.storage.rescale.journal.ROWS_AT_ONCE", 5)
+    monkeypatch.setattr("topology.storage.encoding.entries.ENTRIES_MAX", 300)
     monkeypatch.setattr("topology.storage.sqlite.database.LOG_PAGES", 12)
 
 
@@ -127,7 +127,7 @@ def test_nothing_is_written_and_no_row_is_read_where_nothing_moves(used: Path, m
     filed(used, THREE)
     assert {file.name: file.read_bytes() for file in used.glob("worker-*")} == before
     assert not [sql for sql in read if "FROM state" in sql]
-    assert not [sql for sql in read if "FROM journal" in sql and "length(body)" not in sql]
+    assert not [sql for sql in read if "FROM entries" in sql and "length(body)" not in sql]
 
 
 @pytest.mark.usefixtures("small_pages")
@@ -158,7 +158,7 @@ def test_it_is_completed_wherever_it_was_cut_short_and_whatever_the_next_plan_is
 def test_a_row_leaves_its_store_only_once_it_is_durable_where_it_goes_D7(
     tmp_path: Path, placements: Placements
 ) -> None:
-    """Without a journal, whose commits would make it durable just in time."""
+    """Without known inputs, whose commits would make it durable just in time."""
     path = tmp_path / "s"
     filed(path, TWO)
     fill(path, TWO, remembered=False)
@@ -209,67 +209,18 @@ def test_where_there_is_no_room_it_says_so_and_goes_on_next_time_F16(used: Path)
     assert what(held(used)) == before
 
 
-# -- what is remembered, after a clean end
+def test_inputs_that_are_known_after_a_clean_end_are_known_on_D4(used: Path) -> None:
+    """The last checkpoint has those that may come again, and no others."""
+    before = what(held(used))
+    for placements in (TWO, ONE):
+        filed(used, placements, clean=True)
+        assert what(held(used)) == before
 
 
-def origins(path: Path, component: str = "count") -> set[int]:
-    return {identity for name, identity in held(path).entries if name == component}
-
-
-def test_after_a_run_that_was_done_with_all_the_journal_is_forgotten_but_timers_D4(used: Path) -> None:
+def test_a_damaged_row_of_inputs_is_named_and_nothing_is_moved_F22(used: Path) -> None:
     with store(used / "worker-0.db") as one:
-        one.commit(Changes(floors=[KeptFloor(0, b"floor"), KeptFloor(1, b"floor")]))
-    filed(used, TWO)
-    assert len(origins(used)) == 3 * KEYS, "it was cut short: all may come again"
-    filed(used, TWO, clean=True)
-    assert origins(used) == {number * 10 + 2 for number in range(KEYS)}
-    filed(used, TWO, clean=True)
-    with store(used / "worker-0.db") as one:
-        assert one.loaded.floors == ()
-    before = {file.name: file.read_bytes() for file in used.glob("worker-*.db")}
-    filed(used, TWO, clean=True)
-    assert {file.name: file.read_bytes() for file in used.glob("worker-*.db")} == before
-
-
-def test_what_a_dead_letter_may_bring_again_is_remembered_whichever_store_has_the_letter_E1(used: Path) -> None:
-    several = JournalInput(slot_of(key_bytes("key 5")), 10**7, 10**7, (4, 4))
-    with store(used / "worker-1.db") as one:
-        number = one.loaded.next_journal
-        one.commit(Changes(journal=[JournalRow(number, "count", packed((), [several]))]))
-    with store(used / "worker-0.db") as one:
-        one.commit(Changes(letters=[letter(f"0-{number}", origin=number * 10) for number in range(1, KEYS)]))
-    timers = {number * 10 + 2 for number in range(KEYS)}
-    filed(used, TWO, clean=True)
-    assert origins(used) == {number * 10 for number in range(1, KEYS)} | timers | {10**7}
-    with store(used / "worker-0.db") as one:
-        one.commit(Changes(gone=one.names()))
-    filed(used, ONE, clean=True)
-    assert origins(used) == timers
-    assert is_home(held(used), {"count": [1]})
-
-
-@pytest.mark.usefixtures("small_pages")
-def test_wherever_that_is_cut_short_the_next_start_goes_on_F56(used: Path, tmp_path: Path) -> None:
-    with closing(StateDir(used, "t")) as state:
-        state.set_clean()
-    shutil.copytree(used, tmp_path / "whole")
-    disk = FaultyFiles(tmp_path / "whole", remember=True)
-    filed(tmp_path / "whole", ONE, disk, clean=True)
-    timers = {number * 10 + 2 for number in range(KEYS)}
-    rows = what(held(used))[0]
-    for moment in disk.moments[::5]:
-        copy = laid_out(tmp_path / "copy", moment.files)
-        assert origins(copy) >= timers
-        filed(copy, ONE, clean=True)
-        assert origins(copy) == timers
-        assert what(held(copy))[0] == rows
-        shutil.rmtree(copy)
-
-
-def test_a_damaged_row_of_the_journal_is_named_and_nothing_is_moved_F22(used: Path) -> None:
-    with store(used / "worker-0.db") as one:
-        one.commit(Changes(journal=[JournalRow(one.loaded.next_journal, "count", b"nothing of ours")]))
-    with pytest.raises(StartError, match=r"worker-0.db is damaged: a row of the journal can't be read") as told:
+        one.replace(Changes(), entries=[EntryRow("count", b"nothing of ours")])
+    with pytest.raises(StartError, match=r"worker-0.db is damaged: a row of known inputs can't be read") as told:
         filed(used, ONE)
     assert (str(told.value.code), "move worker-0.db away" in told.value.next) == ("K430", True)
 

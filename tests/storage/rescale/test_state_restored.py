@@ -17,7 +17,10 @@ from topology.storage.rescale.assign import opened_stores
 from topology.storage.rescale.partition import KeptKey, Twice
 from topology.storage.store import StoreFull
 
-NEW = [KeptKey(slot_of(key_bytes(n)), key_bytes(n), str(n).encode() * 9, {"t": n} if n % 2 else {}) for n in range(50)]
+NEW = [
+    KeptKey(slot_of(key_bytes(n)), key_bytes(n), str(n).encode() * 9, {"t": n} if n % 2 else {}, n % 3)
+    for n in range(50)
+]
 OTHER = [KeptKey(slot_of(key_bytes(n)), key_bytes(n), b"other", {}) for n in range(3)]
 
 State = dict[str, dict[bytes, KeptKey]]
@@ -97,6 +100,7 @@ def test_a_key_that_comes_twice_is_told_and_nothing_is_changed(used: Path, rows:
     assert state_in(used) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["killed", "power lost"])
 def test_wherever_it_ends_it_is_all_of_the_one_or_all_of_the_other_F56(used: Path, tmp_path: Path, how: str) -> None:
     before = state_in(used)

@@ -11,6 +11,7 @@ from topology.errors import StartError
 from topology.storage.sqlite.database import PAGE_BYTES
 from topology.storage.sqlite.store import SqliteStore
 from topology.storage.sqlite.wal import commits_passed_over
+from topology.storage.store import StoreBroken
 from topology.storage.values import Changes
 
 SEED = 20260104
@@ -191,6 +192,39 @@ def test_rows_that_are_whole_but_not_those_that_were_written_are_told_F22(tmp_pa
             one._database.checkpoint()
         with pytest.raises(StartError, match="is damaged: "), store(directory / "worker-0.db"):
             pass
+
+
+def test_a_flipped_byte_of_a_prepared_checkpoint_is_told_or_changes_nothing_F22(tmp_path: Path) -> None:
+    (tmp_path / "whole").mkdir()
+    path = made(tmp_path / "whole" / "worker-0.db")
+    with store(path) as one:
+        one.prepare(1, changes(1))
+        one._database.checkpoint()
+    with store(path) as one:
+        one.resolve(1)
+        expected = seen(one)
+        one.prepare(2, changes(2))
+        one._database.checkpoint()
+        files = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+    assert expected[0] == (mark(1), mark("n1", partition="q1"))
+    with store(path) as one:
+        one.resolve(2)
+        after = seen(one)
+    print("seed", SEED)
+    random, told = Random(SEED), 0
+    offsets = flips(files["worker-0.db"], random, 20)
+    for offset in offsets:
+        damaged = bytearray(files["worker-0.db"])
+        damaged[offset] ^= 1 << random.randrange(8)
+        directory = laid_out(tmp_path / f"at-{offset}", {**files, "worker-0.db": bytes(damaged)})
+        try:
+            with store(directory / "worker-0.db") as one:
+                assert seen(one) == expected
+                one.resolve(2)
+                assert seen(one) == after, f"byte {offset} has changed what is read"
+        except (StartError, StoreBroken):
+            told += 1
+    assert told > len(offsets) // 3, "the bytes that matter"
 
 
 def test_a_log_that_is_no_log_is_looked_through_without_an_error() -> None:

@@ -4,16 +4,16 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from durable_kit import FaultyFiles, full, laid_out, made, store, sync_fails
-from state_rows_kit import Held, reached, together
+from durable_kit import FaultyFiles, begun, full, laid_out, made, store
+from state_rows_kit import Held, put, reached, together
 
 from topology.errors import StartError
 from topology.storage.directory.state_dir import StateDir
 from topology.storage.rescale.assign import opened_stores
 from topology.storage.sqlite.database import _SETTINGS, PAGE_BYTES
 from topology.storage.sqlite.header import durable_by
-from topology.storage.store import StoreBroken, StoreFull
-from topology.storage.values import Changes, KeptFloor
+from topology.storage.store import StoreFull
+from topology.storage.values import Changes
 
 SEED = 20260106
 
@@ -34,16 +34,16 @@ def test_a_commit_that_need_not_last_syncs_nothing_and_the_next_that_must_syncs_
     disk = FaultyFiles(path.parent, remember=True)
     held: Held = {}
     with store(path, disk, lives=True) as one:
-        one.commit(together(held, 1))
+        put(one, together(held, 1))
         before = syncs(disk)
         for number in range(2, 8):
-            one.commit(together(held, number, lasting=False))
+            put(one, together(held, number), lasting=False)
         assert syncs(disk) == before
         with store(laid_out(tmp_path / "power", disk.durable) / "worker-0.db") as found:
             assert reached(found) == 1
         with store(laid_out(tmp_path / "killed", disk.contents()) / "worker-0.db") as found:
             assert reached(found) == 7
-        one.commit(Changes(floors=[KeptFloor(0, b"7")]))
+        one.commit(Changes(begun=[begun()]))
         assert syncs(disk) == before + 1
         with store(laid_out(tmp_path / "lasting", disk.durable) / "worker-0.db") as found:
             assert reached(found) == 7
@@ -52,11 +52,11 @@ def test_a_commit_that_need_not_last_syncs_nothing_and_the_next_that_must_syncs_
 def test_only_commits_that_a_loss_of_power_leaves_are_counted_D12(path: Path) -> None:
     with store(path) as one:
         before = one.commits
-        one.commit(together({}, 1, lasting=False))
+        put(one, together({}, 1), lasting=False)
         assert one.commits == before
-        one.commit(Changes(floors=[KeptFloor(0, b"1")]))
+        one.commit(Changes(begun=[begun()]))
         assert one.commits == before + 2
-        one.commit(Changes(floors=[KeptFloor(0, b"1")], lasting=False))
+        one.replace(Changes(begun=[begun()]), lasting=False)
     with store(path) as one:
         assert one.commits == before + 3, "and those that were there when it was opened, once they are settled"
 
@@ -66,7 +66,7 @@ def test_what_a_killed_process_left_unsynced_is_durable_before_the_directory_kno
     held: Held = {}
     with_stores(directory)
     with store(directory / "worker-0.db") as one:
-        one.commit(together(held, 1, lasting=False))
+        put(one, together(held, 1), lasting=False)
         disk = FaultyFiles(directory)
         left = one.commits + 1
     disk = FaultyFiles(directory)
@@ -96,7 +96,7 @@ def test_without_room_the_directory_goes_on_knowing_of_fewer_D12_F16(tmp_path: P
     directory = tmp_path / "s"
     with_stores(directory)
     with store(directory / "worker-0.db") as one:
-        one.commit(together({}, 1))
+        put(one, together({}, 1))
     disk = FaultyFiles(directory)
     state = StateDir(directory, "t", files=disk)
     state.check_files()
@@ -113,10 +113,10 @@ def test_any_torn_tail_of_commits_that_were_not_synced_is_no_damage_F21(tmp_path
     random = Random(SEED)
     held: Held = {}
     with store(path) as one:
-        one.commit(together(held, 1))
+        put(one, together(held, 1))
         synced = len((path.parent / "worker-0.db-wal").read_bytes())
         for number in range(2, 8):
-            one.commit(together(held, number, lasting=False))
+            put(one, together(held, number), lasting=False)
         files = {file.name: file.read_bytes() for file in path.parent.iterdir()}
     log = files["worker-0.db-wal"]
     seen = set[int]()
@@ -140,7 +140,7 @@ def test_a_flipped_byte_before_the_last_commit_that_was_synced_is_damage_F22(tmp
     ends = list[int]()
     with store(path) as one:
         for number in range(1, 9):
-            one.commit(together(held, number, lasting=number in (1, 4, 7)))
+            put(one, together(held, number), lasting=number in (1, 4, 7))
             ends.append(len((path.parent / "worker-0.db-wal").read_bytes()))
         files = {file.name: file.read_bytes() for file in path.parent.iterdir()}
     log = files["worker-0.db-wal"]
@@ -167,9 +167,9 @@ def test_a_commit_that_was_cut_short_is_behind_none_that_need_not_last_F20(tmp_p
             if number == 4:
                 disk.fail(full, at=2)
                 with pytest.raises(StoreFull):
-                    one.commit(together({**held}, number, lasting=False))
+                    put(one, together({**held}, number), lasting=False)
                 disk.faults = None
-            one.commit(together(held, number, lasting=number % 3 == 0))
+            put(one, together(held, number), lasting=number % 3 == 0)
     last = 0
     for number, moment in enumerate(disk.moments):
         with store(laid_out(tmp_path / f"killed-{number}", moment.files) / "worker-0.db") as found:
@@ -179,119 +179,18 @@ def test_a_commit_that_was_cut_short_is_behind_none_that_need_not_last_F20(tmp_p
     assert last in (5, 6)
 
 
-# -- synced apart from commits
-
-
-def test_commits_that_need_not_last_do_once_they_are_synced_apart_D1_D12(tmp_path: Path, path: Path) -> None:
-    disk = FaultyFiles(path.parent, remember=True)
-    held: Held = {}
-    with store(path, disk, lives=True) as one:
-        before = one.commits
-        for number in range(1, 5):
-            one.commit(together(held, number, lasting=False))
-        one.sync()
-        assert one.commits == before + 4
-        one.commit(together(held, 5, lasting=False))
-        assert one.commits == before + 4, "a later one is not"
-        with store(laid_out(tmp_path / "power", disk.durable) / "worker-0.db") as found:
-            assert reached(found) == 4
-
-
-def test_a_sync_that_fails_is_not_tried_again_and_nothing_is_committed_after_it_F18(path: Path) -> None:
-    disk = FaultyFiles(path.parent)
-    with store(path, disk, lives=True) as one:
-        one.commit(together({}, 1, lasting=False))
-        before = one.commits
-        disk.fail(sync_fails, until=1)
-        for attempt in (one.sync, one.sync, lambda: one.commit(together({}, 2, lasting=False))):
-            with pytest.raises(StoreBroken, match="on the disk is unknown"):
-                attempt()
-        assert one.commits == before
-
-
-def test_a_log_that_is_long_is_put_into_the_file_between_commits_and_not_with_one(
+def test_a_long_log_is_put_into_the_file_with_commits_of_both_kinds(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("topology.storage.sqlite.database.LOG_PAGES_LONG", 30)
+    monkeypatch.setattr("topology.storage.sqlite.database.LOG_PAGES", 30)
     log = path.parent / "worker-0.db-wal"
     held: Held = {}
     with store(path) as one:
-        number = 0
-        while not one.is_long:
-            one.commit(together(held, number := number + 1, lasting=False))
-            assert one.is_short
-        one.commit(together(held, number := number + 1, lasting=False))
-        assert log.stat().st_size > 30 * PAGE_BYTES
-        one.shorten()
-        assert log.stat().st_size < 10 * PAGE_BYTES
-        assert not one.is_long
+        for number in range(1, 30):
+            put(one, together(held, number), lasting=number % 4 == 0)
+            assert log.stat().st_size < 60 * PAGE_BYTES
     with store(path) as found:
-        assert reached(found) == number
-
-
-def test_the_first_commit_of_a_log_that_was_shortened_syncs_nothing_either(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """SQLite syncs the header of a log with its first commit."""
-    monkeypatch.setattr("topology.storage.sqlite.database.LOG_PAGES_LONG", 1)
-    disk = FaultyFiles(path.parent, remember=True)
-    with store(path, disk, lives=True) as one:
-        one.commit(together({}, 1, lasting=False))
-        one.shorten()
-        before = syncs(disk)
-        one.commit(together({}, 2, lasting=False))
-        assert syncs(disk) == before
-
-
-def test_a_commit_that_is_short_never_puts_the_log_into_the_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topology.storage.sqlite.database.LOG_PAGES", 20)
-    monkeypatch.setattr("topology.storage.sqlite.database.LOG_PAGES_UNSYNCED", 60)
-    log = path.parent / "worker-0.db-wal"
-    with store(path) as one:
-        number, held, size = 0, Held(), 0
-        while one.is_short:
-            one.commit(together(held, number := number + 1, lasting=False))
-            assert size < (size := log.stat().st_size)
-    assert number > 3
-
-
-def test_a_commit_that_is_made_while_others_are_synced_is_not_counted_with_them_D12(path: Path) -> None:
-    disk = FaultyFiles(path.parent)
-    held: Held = {}
-    with store(path, disk, lives=True) as one:
-        before = one.commits
-        one.commit(together(held, 1, lasting=False))
-
-        def meanwhile(operation: str, name: str) -> None:
-            if operation == "sync":
-                disk.faults = None
-                one.commit(together(held, 2, lasting=False))
-
-        disk.fail(meanwhile)
-        one.sync()
-        assert one.commits == before + 1
-
-
-def test_without_room_for_what_a_long_log_has_it_grows_on_and_nothing_is_lost_F16(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("topology.storage.sqlite.database.LOG_PAGES_LONG", 20)
-    disk = FaultyFiles(path.parent)
-    held: Held = {}
-    with store(path, disk, lives=True) as one:
-        number = 0
-        while not one.is_long:
-            one.commit(together(held, number := number + 1, lasting=False))
-        disk.fail(full)
-        one.shorten()
-        assert one.is_long
-        disk.faults = None
-        one.commit(together(held, number := number + 1, lasting=False))
-        one.sync()
-        one.shorten()
-        assert not one.is_long
-    with store(path) as found:
-        assert reached(found) == number
+        assert reached(found) == 29
 
 
 def test_a_file_with_the_larger_pages_of_earlier_versions_goes_on_and_keeps_them(
@@ -302,9 +201,9 @@ def test_a_file_with_the_larger_pages_of_earlier_versions_goes_on_and_keeps_them
         path = made(tmp_path / "worker-0.db")
     held: Held = {}
     with store(path) as one:
-        one.commit(together(held, 1))
+        put(one, together(held, 1))
     with store(path) as one:
-        one.commit(together(held, 2))
+        put(one, together(held, 2))
         one.ended_in_order()
     assert path.stat().st_size % 4096 == 0
     with store(path) as found:

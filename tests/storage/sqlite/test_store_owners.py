@@ -14,26 +14,31 @@ from state_rows_kit import Held, change, held_by, row
 
 from topology.errors import StartError
 from topology.filesystem.files import DiskFiles
-from topology.storage.sqlite.store import SqliteStore
 from topology.storage.store import StoreBroken
 from topology.storage.values import Changes
+from topology.storage.worker_store import WorkerStore, open_store
 
 OWNER = """
 import sys
 from pathlib import Path
 from topology.filesystem.files import DiskFiles
-from topology.storage.sqlite.store import SqliteStore
-from topology.storage.values import Changes, KeptFloor
+from topology.storage.values import Changes, Mark
+from topology.storage.worker_store import open_store
 
-store = SqliteStore(DiskFiles(), Path(sys.argv[1]), owner=(0, int(sys.argv[2])))
+store = open_store(DiskFiles(), Path(sys.argv[1]), owner=(0, int(sys.argv[2])), decided=0, logged=False)
 for number, _ in enumerate(sys.stdin):
-    store.commit(Changes(floors=[KeptFloor(0, str(number).encode())], lasting="process" not in sys.argv))
+    changes = Changes(marks=[Mark("lines", 0, "p", "e", number, (), number)])
+    if "process" in sys.argv:
+        store.prepare(number + 1, changes)
+        store.decided(number + 1)
+    else:
+        store.commit(changes)
     print(number, flush=True)
 """
 
 
-def opened(path: Path, incarnation: int, worker: int = 0) -> "closing[SqliteStore]":
-    return closing(SqliteStore(DiskFiles(), path, owner=(worker, incarnation)))
+def opened(path: Path, incarnation: int, worker: int = 0) -> "closing[WorkerStore]":
+    return closing(open_store(DiskFiles(), path, owner=(worker, incarnation), decided=0, logged=False))
 
 
 class Process:
@@ -96,7 +101,7 @@ def test_while_a_stopped_process_has_it_nobody_else_gets_it_and_once_that_is_kil
     first.stop()
     first.kill()
     with opened(path, 6) as one:
-        assert one.loaded.floors[0].progress == b"1"
+        assert one.loaded.marks[0].position == 1
 
 
 def test_one_of_an_earlier_start_that_comes_late_is_refused_and_changes_nothing_D6(path: Path) -> None:
@@ -107,8 +112,8 @@ def test_one_of_an_earlier_start_that_comes_late_is_refused_and_changes_nothing_
         with pytest.raises(StartError, match=r"worker-0\.db belongs to a later start than this one") as refused:
             opened(path, 6, worker)
         assert str(refused.value.code) == "K445"
-    with store(path) as one:
-        assert (one.commits, one.loaded.deaths) == (commits, 1)
+    with store(path) as found:
+        assert (found.commits, found.loaded.deaths) == (commits, 1)
 
 
 @pytest.mark.parametrize("later", [7, 8, 7 + 2_048, 7 + 4_096 + 1, 1 << 40])
@@ -136,9 +141,9 @@ def test_a_commit_into_a_file_that_somebody_else_has_written_to_is_not_made_and_
     held: Held = {}
     with opened(path, 7) as one:
         one.commit(Changes(states=[change(held, row("k", 1))]))
-        (before,) = one._database.rows("SELECT body, sum FROM own")
+        (before,) = one._store._database.rows("SELECT body, sum FROM own")
         one.commit(Changes(marks=[mark(1)]))
-        with one._database.transaction() as database:  # as the other would, where the disk keeps no locks
+        with one._store._database.transaction() as database:  # as the other would, where the disk keeps no locks
             database.run("UPDATE own SET body = ?, sum = ?", before)
             database.run("DELETE FROM marks")
         for _ in range(2):
@@ -146,15 +151,15 @@ def test_a_commit_into_a_file_that_somebody_else_has_written_to_is_not_made_and_
                 one.commit(Changes(states=[change({**held}, row("k", 2))]))
         with pytest.raises(StoreBroken):
             one.ended_in_order()
-    with store(path) as one:
-        assert held_by(one) == held, "nothing of it was kept"
+    with store(path) as found:
+        assert held_by(found) == held, "nothing of it was kept"
 
 
-def test_what_a_process_has_committed_without_syncing_survives_its_death_D1(path: Path) -> None:
+def test_what_a_process_was_told_to_be_decided_survives_its_death_D1(path: Path) -> None:
     process = Process(path, "5", "process")
     for number in range(1, 20):
         assert process.commit() == f"{number}\n"
     process.stop()
     process.kill()
     with store(path) as one:
-        assert one.loaded.floors[0].progress == b"19"
+        assert one.loaded.marks[0].position == 19

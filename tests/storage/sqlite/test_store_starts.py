@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 from durable_kit import FaultyFiles, laid_out, letter, made, mark, store
-from state_rows_kit import Held, held_by, together
+from state_rows_kit import Held, held_by, put, remembered, together
 
 from topology.errors import StartError
 from topology.storage.directory.state_dir import StateDir
 from topology.storage.rescale.assign import opened_stores, refile
 from topology.storage.sqlite.database import Database
 from topology.storage.store import StoreBroken
-from topology.storage.values import Changes, JournalRow, KeptFloor
+from topology.storage.values import Changes, EntryRow
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_what_was_found_to_be_sound_is_not_looked_through_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with store(path) as one:
-        one.commit(Changes(letters=[letter("0-1")], journal=[JournalRow(1, "count", b"x")]))
+        one.replace(Changes(letters=[letter("0-1")]), entries=[EntryRow("count", b"x")])
     looked = looks(monkeypatch)
     with store(path):
         assert looked == ["worker-0.db"]
@@ -66,14 +66,14 @@ def test_a_start_looks_through_each_store_once(tmp_path: Path, monkeypatch: pyte
     assert looked == ["worker-0.db", "worker-1.db"] * 2, "in the first they were made"
 
 
-def test_fresh_forgets_state_its_journal_and_floors_wherever_it_ends_F56(tmp_path: Path) -> None:
+def test_fresh_forgets_state_and_known_inputs_wherever_it_ends_F56(tmp_path: Path) -> None:
     directory = tmp_path / "s"
     held: Held = {}
     with closing(StateDir(directory, "t")) as state:
         state.check_files()
         state.make_stores([0])
     with store(directory / "worker-0.db") as one:
-        one.commit(together(held, 1))
+        put(one, together(held, 1))
         one.commit(Changes(marks=[mark(1)], letters=[letter("0-1")]))
     disk = FaultyFiles(directory, remember=True)
     with closing(StateDir(directory, "t", fresh=True, files=disk)) as state:
@@ -89,5 +89,5 @@ def test_fresh_forgets_state_its_journal_and_floors_wherever_it_ends_F56(tmp_pat
             forgotten = not one.loaded.marks
             assert forgotten or not forgets
             assert one.names() == ["0-1"]
-            assert (held_by(one), one.loaded.floors) == (({}, ()) if forgotten else (held, (KeptFloor(0, b"1"),)))
+            assert (held_by(one), one.entries()) == (({}, []) if forgotten else (held, [remembered(1)]))
     assert forgotten

@@ -1,11 +1,11 @@
-"""State, the journal and floors in a worker's store: all of a commit or nothing, and what was damaged is named before
+"""State and known inputs in a worker's store: all of a commit or nothing, and what was damaged is named before
 anybody acts on it (D1, D5, D10, F22)."""
 
 from pathlib import Path
 
 import pytest
 from durable_kit import FaultyFiles, Moment, full, laid_out, letter, made, mark, store, sync_fails
-from state_rows_kit import Held, change, files_of, held_by, reached, remembered, row, together
+from state_rows_kit import Held, change, files_of, held_by, put, reached, remembered, row, together
 
 from topology.errors import StartError
 from topology.storage.encoding import state
@@ -14,7 +14,7 @@ from topology.storage.sqlite.database import PAGE_BYTES
 from topology.storage.sqlite.errors import start_error
 from topology.storage.sqlite.store import SqliteStore
 from topology.storage.store import StoreBroken, StoreFull
-from topology.storage.values import Changes, KeptFloor, Letter, StateChange
+from topology.storage.values import Changes, Letter, StateChange
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def killed(moment: Moment) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("left", [killed, power_lost])
-def test_state_its_journal_and_floors_are_one_commit_wherever_it_ends_D1_D5(
+def test_state_and_known_inputs_are_one_commit_wherever_it_ends_D1_D5(
     tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch, left: object
 ) -> None:
     monkeypatch.setattr("topology.storage.sqlite.database.LOG_PAGES", 12)
@@ -45,7 +45,7 @@ def test_state_its_journal_and_floors_are_one_commit_wherever_it_ends_D1_D5(
     known: list[int] = []  # at each moment: the last commit that was reported
     with store(path, disk, lives=True) as one:
         for number in range(1, 7):
-            one.commit(together(held, number))
+            put(one, together(held, number))
             known += [number - 1] * (len(disk.moments) - len(known))
     assert len(known) > 30
     for number, moment in enumerate(disk.moments):
@@ -62,11 +62,11 @@ def test_a_full_disk_keeps_nothing_of_a_commit_and_the_same_one_can_be_made_agai
             changes = together(held, number)
             disk.fail(full, at=number)
             with pytest.raises(StoreFull, match="No space left on device"):
-                one.commit(changes)
+                put(one, changes)
             disk.faults = None
             assert held_by(one) == held_before(held, number)
-            assert one.reread().next_journal == number
-            one.commit(changes)
+            assert one.entries() == [remembered(one) for one in (number - 2, number - 1) if one > 0]
+            put(one, changes)
             assert held_by(one) == held
     with store(path) as one:
         assert reached(one) == 5
@@ -86,13 +86,13 @@ def test_after_an_error_of_fsync_nothing_more_is_written_and_the_next_process_ha
     disk = FaultyFiles(path.parent)
     held: Held = {}
     with store(path, disk) as one:
-        one.commit(together(held, 1))
+        put(one, together(held, 1))
         disk.fail(sync_fails)
         with pytest.raises(StoreBroken):
-            one.commit(together(held, 2))
+            put(one, together(held, 2))
         disk.faults = None
         with pytest.raises(StoreBroken, match="on the disk is unknown"):
-            one.commit(together({}, 3))
+            put(one, together({}, 3))
     with store(path) as one:
         assert reached(one) in (1, 2)
 
@@ -141,27 +141,21 @@ def test_the_rows_of_a_component_are_its_own_whatever_it_is_called(path: Path) -
         assert [*one.states().rows] == names
 
 
-def test_a_number_of_the_journal_is_never_used_again(path: Path) -> None:
+def test_known_inputs_are_those_of_the_last_time_and_what_is_the_same_is_not_written(path: Path) -> None:
+    disk = FaultyFiles(path.parent)
+    with store(path, disk) as one:
+        one.replace(Changes(), entries=[remembered(1, size=5_000), remembered(2)])
+        assert one.entries() == [remembered(1, size=5_000), remembered(2)], "in their order"
+        before = (path.parent / "worker-0.db-wal").stat().st_size
+        one.replace(Changes(), entries=[remembered(1, size=5_000), remembered(3), remembered(4)])
+        assert (path.parent / "worker-0.db-wal").stat().st_size < before + 5_000
+        one.commit(Changes(marks=[mark(1)]))
+        assert one.entries() == [remembered(1, size=5_000), remembered(3), remembered(4)]
     with store(path) as one:
-        one.commit(Changes(journal=[remembered(2), remembered(1)]))
-        assert one.states().journal == [remembered(1), remembered(2)], "oldest first"
-        one.commit(Changes(forgotten=[1, 2, 77]))
-        assert one.states().journal == []
-        with pytest.raises(ValueError, match="row 2 was used before; the next one is 3"):
-            one.commit(Changes(journal=[remembered(2)]))
+        assert one.states().entries == [remembered(1, size=5_000), remembered(3), remembered(4)]
+        one.replace(Changes(), entries=[])
     with store(path) as one:
-        assert one.loaded.next_journal == 3
-        one.commit(Changes(journal=[remembered(3)], forgotten=[3]))
-        assert (one.states().journal, one.reread().next_journal) == ([], 4)
-
-
-def test_floors_replace_those_of_the_same_home_D5(path: Path) -> None:
-    with store(path) as one:
-        one.commit(Changes(floors=[KeptFloor(0, b"a"), KeptFloor(16_383, b"b")]))
-        one.commit(Changes(floors=[KeptFloor(0, b"")]))
-        assert one.reread().floors == (KeptFloor(0, b""), KeptFloor(16_383, b"b"))
-    with store(path) as one:
-        assert one.loaded.floors == (KeptFloor(0, b""), KeptFloor(16_383, b"b"))
+        assert (one.states().entries, one.entries()) == ([], [])
 
 
 def test_whose_dead_letters_there_are_is_loaded_E1(path: Path) -> None:
@@ -173,15 +167,16 @@ def test_whose_dead_letters_there_are_is_loaded_E1(path: Path) -> None:
         assert one.loaded.dead_origins == (2**64 - 1, 2**64 - 3)
 
 
-def test_forgetting_leaves_dead_letters_and_no_number_is_used_again(path: Path) -> None:
+def test_forgetting_leaves_dead_letters_and_the_number_of_the_checkpoint(path: Path) -> None:
     held: Held = {}
     with store(path) as one:
-        one.commit(together(held, 1))
-        one.commit(Changes(marks=[mark(1)], letters=[letter("0-1")]))
+        put(one, together(held, 1))
+        one.conclude(3, Changes(marks=[mark(1)], letters=[letter("0-1")]))
+        one.prepare(4, Changes(marks=[mark(1)], letters=[letter("0-2")]))
         one.forget()
     with store(path) as one:
-        assert (one.loaded.marks, one.loaded.floors, one.names()) == ((), (), ["0-1"])
-        assert (held_by(one), one.states().journal, one.loaded.next_journal) == ({}, [], 2)
+        assert (one.loaded.marks, one.names(), one.checkpoint, one.prepared) == ((), ["0-1"], 3, 0)
+        assert (held_by(one), one.states().entries) == ({}, [])
         new: Held = {}
         one.commit(Changes(states=[change(new, row("k", 1, component="new"), component="new")]))
         assert held_by(one) == new
@@ -200,7 +195,7 @@ DAMAGE = {
     "another component": "UPDATE state SET key = CAST(x'0002' || substr(key, 3) AS BLOB) WHERE key < x'0002'",
     "no component": "UPDATE state SET key = CAST(x'0909' || substr(key, 3) AS BLOB)",
     "a short key": "UPDATE state SET key = substr(key, 1, 3) WHERE key = (SELECT min(key) FROM state)",
-    "a changed journal": "UPDATE journal SET body = x'92c40161c40162'",
+    "a changed row of inputs": "UPDATE entries SET body = x'92c40161c40162'",
 }
 
 
@@ -208,10 +203,10 @@ DAMAGE = {
 def test_rows_that_are_not_those_that_were_written_are_found_when_they_are_loaded_F22(path: Path, what: str) -> None:
     held: Held = {}
     with store(path) as one:
-        one.commit(together(held, 1))
-        one.commit(together(held, 2))
+        put(one, together(held, 1))
+        put(one, together(held, 2))
         damaged_by(one, DAMAGE[what])
-    told(path, K430=r"the state file .*worker-0\.db is damaged: (a row of|rows of) (state|journal|the journal)")
+    told(path, K430=r"the state file .*worker-0\.db is damaged: (a row of|rows of) (state|entries)")
 
 
 def damaged_by(one: SqliteStore, sql: str) -> None:
@@ -260,21 +255,20 @@ def test_a_digest_that_is_not_that_of_the_rows_is_found_when_they_are_loaded(pat
     told(path, K430="rows of state are missing")
 
 
-def test_a_row_of_the_journal_that_is_lost_between_opening_and_loading_is_found_F22(path: Path) -> None:
+def test_a_row_of_inputs_that_is_lost_between_opening_and_loading_is_found_F22(path: Path) -> None:
     with store(path) as one:
-        one.commit(together({}, 1))
-        damaged_by(one, "DELETE FROM journal")
-        with pytest.raises(StoreBroken, match="rows of the journal are not those that were there"):
+        put(one, together({}, 1))
+        damaged_by(one, "DELETE FROM entries")
+        with pytest.raises(StoreBroken, match="a row of entries is not the one that was written"):
             one.states()
 
 
-@pytest.mark.parametrize("sql", ["DELETE FROM journal", "DELETE FROM floors", "DELETE FROM components"])
-def test_lost_rows_of_the_journal_floors_and_components_keep_the_file_from_being_opened_F22(
-    path: Path, sql: str
-) -> None:
+@pytest.mark.parametrize("table", ["entries", "components", "prepared"])
+def test_lost_rows_of_other_tables_keep_the_file_from_being_opened_F22(path: Path, table: str) -> None:
     with store(path) as one:
-        one.commit(together({}, 1))
-        damaged_by(one, sql)
+        put(one, together({}, 1))
+        one.prepare(1, together({}, 2))
+        damaged_by(one, f"DELETE FROM {table}")
     with pytest.raises(StartError, match="is damaged: rows are missing, or are older than others"), store(path):
         pass
 

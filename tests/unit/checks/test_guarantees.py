@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from declaring_kit import Count, CountAny, Declaring, Failure, Holding, Line, Lines, Malformed, Parse, Sink
 
+from bolts import Burst, CountWithin
 from spouts import Paced, Ticker
-from topology import Bolt, Collector, Config, Grouping, Record, Topology, Tuple
-from topology.checks.guarantees import Guarantee, Promise, guarantees
+from topology import Bolt, Collector, Config, Grouping, Record, State, Topology, Tuple
+from topology.checks.guarantees import DURABILITIES, Guarantee, Mishap, Promise, guarantees
 from topology.cli.output import guarantees as promises
 
 EXACTLY, AT_LEAST, AT_MOST, NONE = Guarantee
@@ -261,11 +262,125 @@ def test_without_trees_everything_is_at_most_once() -> None:
     ]
 
 
-def test_durability_process_is_told_of_what_is_kept_and_lowers_nothing() -> None:
-    promise = line_of(Guess(), Count(), Store(), config=Config(durability="process"))
-    assert (promise.guarantee, promise.weakest, weak(promise)) == (EXACTLY, "", ["b0", "b1"])
-    assert all("not a power failure" in one.text for one in promise.weaknesses)
-    assert line_of(Parse(), Store(), config=Config(durability="process")).weaknesses == ()
+@pytest.mark.parametrize("durability", ["disk", "process", "checkpoint"])
+def test_no_durability_is_a_weakness_of_its_own(durability: Any) -> None:
+    promise = line_of(Guess(), Count(), Store(), config=Config(durability=durability))
+    assert (promise.guarantee, promise.weakest, promise.weaknesses) == (EXACTLY, "", ())
+    assert promise.durability == durability
+
+
+# -- what may come out otherwise once all workers go back to a checkpoint
+
+
+def varying(promise: Promise) -> list[str]:
+    return [one.component for one in promise.variations]
+
+
+def test_workers_go_back_to_a_checkpoint_after_a_death_with_checkpoint_and_after_a_loss_of_power_with_process() -> None:
+    promise = line_of(Guess(), Store())
+    found = {(name, event.name) for name in DURABILITIES for event in Mishap if promise.varies(name, event)}
+    assert found == {("process", "POWER"), ("checkpoint", "DEATH"), ("checkpoint", "POWER")}
+    sure = line_of(Parse(), Store())
+    assert not any(sure.varies(name, event) for name in DURABILITIES for event in Mishap)
+
+
+def test_a_line_of_single_tasks_from_one_source_comes_out_the_same() -> None:
+    assert varying(line_of(Parse(), Count(), Store())) == []
+
+
+def test_a_bolt_that_is_not_deterministic_may_come_out_otherwise_with_state_and_without() -> None:
+    for bolts, name in (((Guess(), Store()), "b0"), ((Parse(), GuessState(), Store()), "b1")):
+        (found,) = line_of(*bolts).variations
+        assert (found.component, found.why) == (name, "is not deterministic, and its outputs are computed again")
+        assert found.write == ("durability='disk'",)
+
+
+def test_an_execute_may_combine_its_inputs_otherwise() -> None:
+    (found,) = line_of(Holding(), Store()).variations
+    assert found.component == "b0"
+    assert found.write == ("`process` in place of `execute`", "durability='disk'")
+
+
+def test_a_state_behind_several_tasks_of_a_bolt_names_them_and_what_to_write() -> None:
+    (found,) = line_of(Parse(), Count(), Store(), tasks=3).variations
+    assert found.component == "b1"
+    assert found.why == "has state, and inputs of a key may come in another order: 'b0' has 3 tasks"
+    assert found.write[:2] == ("tasks=1 for 'b0'", "durability='disk'")
+
+
+def test_a_state_behind_a_bolt_that_works_on_several_inputs_at_a_time_names_it() -> None:
+    class Fetch(Bolt):
+        async def process(self, line: Line) -> list[Failure]:
+            return []
+
+    (found,) = line_of(Fetch(), Count(), Store(), concurrency=8).variations
+    assert "'b0' works on 8 inputs at a time" in found.why
+    assert found.write[0] == "concurrency=1 for 'b0'"
+
+
+@pytest.mark.parametrize("order", ["always", "inputs", "never"])
+def test_a_state_whose_outputs_are_the_same_in_any_order_is_not_named(order: str) -> None:
+    bolt: Any = Count()
+    bolt.order_matters = order
+    assert varying(line_of(Parse(), bolt, Store(), tasks=2)) == ([] if order == "never" else ["b1"])
+
+
+def test_timers_take_turns_with_inputs_and_so_may_come_at_another_place() -> None:
+    class Timed(Count):
+        def on_timer(self, key: tuple[Any, ...], name: str, state: State[int]) -> Iterator[Malformed]:
+            raise NotImplementedError
+
+    (found,) = line_of(Parse(), Timed(), Store()).variations
+    assert found.why == "has state, and inputs of a key may come in another order: its timers take turns with them"
+    assert found.write[0] == "durability='disk'", "one task is no way out"
+    quiet: Any = Timed()
+    quiet.order_matters = "inputs"
+    assert line_of(Parse(), quiet, Store()).variations == ()
+
+
+def test_a_state_that_reads_two_bolts_or_two_sources_is_named() -> None:
+    declaring = Declaring()
+    other = declaring.topology.spout("other", Lines())
+
+    class Tell(Bolt):
+        def process(self, line: Line, state: State[int]) -> Iterator[Malformed]:
+            yield Malformed(line.text)
+
+    told = declaring.bolt("tell", Tell(), declaring.lines.global_(), other.global_())
+    declaring.bolt("store", Store(), told.shuffle())
+    declaring.topology.validate()
+    (found,) = guarantees(declaring.topology)[-1].variations
+    assert (found.component, "'tell' reads 'lines' and 'other'" in found.why) == ("tell", True)
+    assert found.write[0] == "durability='disk'"
+
+
+def test_bursts_are_the_same_in_any_order_if_records_wait_and_else_depend_on_their_order_only() -> None:
+    class Bursts(CountWithin[Failure, Malformed]):
+        def at(self, record: Failure) -> datetime:
+            raise NotImplementedError
+
+        def raised(self, record: Failure, burst: Burst) -> Malformed:
+            raise NotImplementedError
+
+    def found(lateness_s: float, tasks: int) -> list[str]:
+        declaring = Declaring()
+        parse = declaring.bolt("again", Parse(), declaring.lines.shuffle(), tasks=tasks)
+        bursts = declaring.bolt("bursts", Bursts(5, 60, lateness_s), parse[Failure].fields("user"))
+        declaring.bolt("store", Store(), bursts.shuffle())
+        declaring.topology.validate()
+        return varying(guarantees(declaring.topology)[-1])
+
+    assert [found(0, 1), found(0, 2), found(5, 1), found(5, 2)] == [[], ["bursts"], [], []]
+
+
+def test_a_sink_whose_effect_is_its_state_goes_back_as_all_others_do() -> None:
+    assert varying(line_of(Guess(), CountAny())) == []
+
+
+@pytest.mark.parametrize("options", [{"keeps": False}, {"config": Config(guarantee="at-most-once")}])
+def test_where_nothing_is_kept_or_replayed_durability_makes_no_difference(options: Any) -> None:
+    promise = line_of(Guess(), Store(), **options)
+    assert (promise.variations, promise.durability) == ((), None)
 
 
 # -- which sinks, and which way
@@ -307,11 +422,38 @@ def test_it_is_shown_as_a_line_a_sink_and_a_line_a_weakness() -> None:
         f"b1: {NONE.value}; the weakest is 'b0'",
         "  'b0' keeps self.seen from record to record: a replay counts twice in it, and a restart forgets it",
         "  'b1' is a Sink, which does not deduplicate replays",
+        "  the same with each durability, when a worker dies and when power is lost",
         "b1: exactly once in effect",
+        "  the same with each durability, when a worker dies and when power is lost",
     ]
 
 
+def test_a_table_shows_what_each_durability_gives_where_results_may_differ_and_fits_80_columns() -> None:
+    shown = [*promises.lines([line_of(Guess(), Store(), config=Config(durability="process"))])]
+    assert shown == [
+        "b1: exactly once in effect",
+        "  durability        a worker dies     power is lost",
+        "  disk              exactly once      exactly once",
+        "  process (set)     exactly once      exactly once *",
+        "  checkpoint        exactly once *    exactly once *",
+        "  * what left after the last checkpoint is computed again, and may differ:",
+        "    'b0' is not deterministic, and its outputs are computed again",
+        "      write durability='disk'",
+    ]
+    assert max(map(len, shown)) <= 80
+
+
+def test_a_run_that_keeps_nothing_shows_no_durability() -> None:
+    assert not any("durability" in line for line in promises.lines([line_of(Parse(), Store(), keeps=False)]))
+
+
 def test_machines_get_it_as_one_object_in_one_line() -> None:
+    def sure(guarantee: str) -> dict[str, Any]:
+        """With each durability, after each event."""
+        events = {event: {"guarantee": guarantee, "varies": False} for event in ("death", "power")}
+        return dict.fromkeys(("disk", "process", "checkpoint"), events)
+
+    why = "is a Sink, which does not deduplicate replays"
     text = promises.as_json("line", [line_of(Parse(), Sink()), line_of(Parse(), Store())])
     assert "\n" not in text
     assert json.loads(text) == {
@@ -321,18 +463,32 @@ def test_machines_get_it_as_one_object_in_one_line() -> None:
                 "sink": "b1",
                 "guarantee": "at-least-once",
                 "weakest": "b1",
-                "weaknesses": [
-                    {
-                        "component": "b1",
-                        "why": "is a Sink, which does not deduplicate replays",
-                        "loses": False,
-                        "repeats": True,
-                    }
-                ],
+                "weaknesses": [{"component": "b1", "why": why, "loses": False, "repeats": True}],
+                "durabilities": sure("at-least-once"),
+                "variations": [],
             },
-            {"sink": "b1", "guarantee": "exactly-once", "weakest": None, "weaknesses": []},
+            {
+                "sink": "b1",
+                "guarantee": "exactly-once",
+                "weakest": None,
+                "weaknesses": [],
+                "durabilities": sure("exactly-once"),
+                "variations": [],
+            },
         ],
     }
+    (kept_in_memory,) = json.loads(promises.as_json("line", [line_of(Parse(), Store(), keeps=False)]))["sinks"]
+    assert kept_in_memory["durabilities"] is None
+
+
+def test_machines_get_the_bolts_whose_results_may_differ() -> None:
+    (sink,) = json.loads(promises.as_json("line", [line_of(Guess(), Store())]))["sinks"]
+    assert sink["durabilities"]["process"] == {
+        "death": {"guarantee": "exactly-once", "varies": False},
+        "power": {"guarantee": "exactly-once", "varies": True},
+    }
+    why = "is not deterministic, and its outputs are computed again"
+    assert sink["variations"] == [{"component": "b0", "why": why, "write": ["durability='disk'"]}]
 
 
 def test_asking_changes_nothing_and_gives_the_same_again() -> None:

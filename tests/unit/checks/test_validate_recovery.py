@@ -280,3 +280,15 @@ def test_what_a_spout_gives_again_is_one_of_three(value: Any, hint: str) -> None
     declaring.bolt("x", Sink(), declaring.spout("more", lines).shuffle())
     assert declaring.one() == f"'more': Lines.given_again is one of same, other ids, never, not {value!r}{hint}"
     assert coded(declaring) == ["K236"]
+
+
+# -- the orders that matter
+
+
+@pytest.mark.parametrize(("value", "hint"), [("Never", "; did you mean 'never'?"), (True, ""), (None, ""), ([], "")])
+def test_the_orders_that_matter_to_a_bolt_are_one_of_three(value: Any, hint: str) -> None:
+    declaring, sink = Declaring(), Sink()
+    vars(sink)["order_matters"] = value
+    declaring.bolt("x", sink, declaring.lines.shuffle())
+    assert declaring.one() == f"'x': Sink.order_matters is one of always, inputs, never, not {value!r}{hint}"
+    assert coded(declaring) == ["K253"]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from acker.floors import Floors
+from acker.frontier import Decided
 from topology.runtime.worker import subtrees
 
 
@@ -26,7 +26,7 @@ def test_what_a_message_waits_for_is_found_by_one_look_at_each_open_sub_tree_A19
     """A thousand of them, each of which waits for the next: a line of the log may not stop the loop."""
     count = 1_000
     home: Any = SimpleNamespace()  # of which nothing is asked
-    found = subtrees.SubTrees(home, Floors((0,)), remembers=False)
+    found = subtrees.SubTrees(home, Decided(), remembers=False)
     branch = subtrees.Branch("sums", found)
     for root in range(count):
         found.open[root + 1] = subtrees.SubTree(root + 1, 1, Counting((root,)), 1, branch, 0.0)

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from wire_kit import (
     ADDRESSES,
@@ -26,14 +26,12 @@ from wire_kit import (
     tup,
 )
 
-from acker.progress import Progress
-from acker.roots import WORKERS
 from topology.components import Tuple
 from topology.groupings import key_bytes
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.links import columns
 from topology.runtime.links.codec import FRAME_BYTES_MAX, RECORD_BYTES_MAX, pack, unpack
-from topology.runtime.links.columns import BODY_BYTES, COLUMN_MAX, TRACE_MAX, UNFINISHED_MAX
+from topology.runtime.links.columns import BODY_BYTES, CHECKPOINTS, COLUMN_MAX, TRACE_MAX
 from topology.runtime.links.protocol import FRAME_VERSION, Content, Frame, FrameError, Greeting, Kind
 
 U64 = st.integers(0, 2**64 - 1)
@@ -52,7 +50,7 @@ def framed(body: bytes = b"", kind: int = Kind.CONTENT) -> bytes:
 def test_the_header_has_these_bytes() -> None:
     data = pack(Frame(Kind.CONTENT, 0x0102030405060708, 0x11, 0x3FFFFFF, 0x2122232425262728, 2**64 - 1, b"body"))
     assert data.hex(" ") == (
-        "e5 4b 01 03 "  # magic, version, kind
+        "e5 4b 02 03 "  # magic, version, kind
         "08 07 06 05 04 03 02 01 "  # run
         "11 00 00 00 ff ff ff 03 "  # sender, receiver
         "28 27 26 25 24 23 22 21 "  # session
@@ -147,20 +145,8 @@ CONTENTS = st.builds(
     st.dictionaries(U64, U64),
     st.lists(st.tuples(U64, FAILURES)),
     st.sets(U64),
-    st.none()
-    | st.builds(
-        Progress,
-        st.integers(0, 2**58 - 1),
-        st.frozensets(U64),
-        st.integers(0, 2**26 - 1),
-        st.booleans(),
-        st.frozensets(U64),
-        st.frozensets(U64),
-        st.integers(0, 2**32 - 1),
-        st.frozensets(U64),
-        st.frozensets(U64),
-    ),
     st.dictionaries(U64, U64),
+    st.integers(0, CHECKPOINTS - 1),
 )
 
 
@@ -223,12 +209,12 @@ def test_many_acks_touches_depths_and_fails_take_as_many_bodies_as_they_need() -
         queued={n + 1 for n in many},
         depths={n: n % 3 for n in many},
         fails=[*((n, raised[0]) for n in many), *enumerate(raised)],
-        progress=Progress(9, frozenset((3, 5))),
+        checkpoint=9,
     )
     bodies, _ = CODEC.encode(one)
     arrived = [CODEC.decode(body)[0] for body in bodies]
     assert all(len(body) < 6 * BODY_BYTES for body in bodies)
-    assert [part.progress for part in arrived] == [None] * (len(bodies) - 1) + [one.progress]
+    assert {part.checkpoint for part in arrived} == {9}, "each may be read alone"
     assert max(len(part.acks) for part in arrived) == COLUMN_MAX
     assert told(*arrived) == told(one)
 
@@ -246,14 +232,7 @@ def test_the_largest_frame_is_within_the_limit_that_transports_set() -> None:
         touches=set(range(COLUMN_MAX)),
         queued=set(range(COLUMN_MAX)),
         depths=dict.fromkeys(range(COLUMN_MAX), 1),
-        progress=Progress(
-            UNFINISHED_MAX,
-            frozenset(range(UNFINISHED_MAX)),
-            dead=frozenset(range(columns.DEAD_MAX)),
-            settled=frozenset(range(WORKERS)),
-            heard=frozenset(range(WORKERS)),
-            refused=frozenset(range(COLUMN_MAX)),
-        ),
+        checkpoint=CHECKPOINTS - 1,
     )
     bodies, failed = CODEC.encode(one)
     assert (len(bodies), failed) == (1, [])
@@ -262,43 +241,13 @@ def test_the_largest_frame_is_within_the_limit_that_transports_set() -> None:
     assert len(CODEC.decode(unpack(data).body)[0].batches[0][1][0].record.text) == room
 
 
-def test_where_more_are_dead_than_a_frame_tells_nothing_of_earlier_lives_is_over_E1() -> None:
-    dead = frozenset(range(columns.DEAD_MAX + 1))
-    one = Progress(9, frozenset((3,)), first=0, caught_up=True, dead=dead, settled=frozenset((5,)))
-    (arrived,) = sent(content(progress=one))
-    assert arrived.progress == one._replace(dead=frozenset(), caught_up=False)
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"newest": 2**58},
-        {"newest": -1},
-        {"first": 2**26},
-        {"first": -1},
-        {"first": None},
-        {"caught_up": 1},
-        {"dead": b"1234567"},
-        {"dead": b"12345678" * (columns.DEAD_MAX + 1)},
-        {"settled": b"1"},
-        {"settled": b"12345678" * (WORKERS + 1)},
-        {"number": 2**32},
-        {"number": -1},
-        {"heard": b"1"},
-        {"heard": b"12345678" * (WORKERS + 1)},
-        {"refused": b"1234567"},
-        {"refused": b"12345678" * (COLUMN_MAX + 1)},
-        {"unfinished": b"12"},
-    ],
-    ids=str,
-)
-def test_a_progress_that_nobody_makes_is_refused_S3(changed: dict[str, Any]) -> None:
-    three, four, five, six, seven = (frozenset((number,)) for number in range(3, 8))
-    (body,), _ = CODEC.encode(content(progress=Progress(9, three, 1, True, four, five, 2, six, seven)))
+@pytest.mark.parametrize("checkpoint", [-1, CHECKPOINTS, None, "1", 1.5], ids=str)
+def test_a_checkpoint_that_nobody_gathers_is_refused_S3(checkpoint: object) -> None:
+    (body,), _ = CODEC.encode(content(checkpoint=CHECKPOINTS - 1))
     fields = dict(zip(columns.Body.__struct_fields__, msgspec.msgpack.decode(body), strict=True))
-    assert CODEC.decode(msgspec.msgpack.encode([*fields.values()]))
+    assert CODEC.decode(msgspec.msgpack.encode([*fields.values()]))[0].checkpoint == CHECKPOINTS - 1
     with pytest.raises(FrameError):
-        CODEC.decode(msgspec.msgpack.encode([*{**fields, **changed}.values()]))
+        CODEC.decode(msgspec.msgpack.encode([*{**fields, "checkpoint": checkpoint}.values()]))
 
 
 def test_a_record_over_the_limit_fails_its_trees_and_names_the_emitter_F36() -> None:
@@ -310,23 +259,3 @@ def test_a_record_over_the_limit_fails_its_trees_and_names_the_emitter_F36() -> 
     assert failure.text == "a record of Event has 16,777,223 bytes, and may have 16,777,216"
     arrived = told(*(CODEC.decode(body)[0] for body in bodies))["tuples"]
     assert [[each[0].text for each in some] for some in arrived.values()] == [["a", "c"]]
-
-
-MESSAGES = st.builds(lambda inc, number: inc << 32 | number, st.sampled_from([4094, 4095, 0, 1]), st.integers(1, 9))
-
-
-@given(st.builds(Progress, MESSAGES, st.frozensets(MESSAGES)), MESSAGES)
-@example(Progress(9, frozenset((4095 << 32 | 8, 1, 2, 3))), 4095 << 32 | 8)  # of the incarnation before
-def test_a_long_progress_is_told_up_to_an_older_message_and_forgets_nothing_too_early_D4(
-    progress: Progress, message: int
-) -> None:
-    listed = frozenset(one for one in progress.unfinished if Progress(progress.newest, frozenset()).covers(one))
-    progress = Progress(progress.newest, listed)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(columns, "UNFINISHED_MAX", 3)
-        shorter = columns.bounded(progress)
-    assert shorter[2:] == progress[2:]
-    assert len(shorter.unfinished) == min(3, len(progress.unfinished))
-    assert progress.covers(message) or not shorter.covers(message)
-    if len(progress.unfinished) <= 3:
-        assert shorter == progress

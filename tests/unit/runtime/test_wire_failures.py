@@ -20,7 +20,7 @@ from wire_kit import (
 
 from topology.components import Source
 from topology.runtime.failures import OWN, Failure, Reason
-from topology.runtime.links.columns import COLUMN_MAX, TRACE_MAX, UNFINISHED_MAX, Body, Group, column
+from topology.runtime.links.columns import COLUMN_MAX, TRACE_MAX, Body, Group, column
 from topology.runtime.links.protocol import FrameError
 
 # -- records that can't travel
@@ -78,7 +78,7 @@ def group(**changed: Any) -> Group:
 
 
 def body_of(*groups: Group, **changed: Any) -> bytes:
-    sound: dict[str, Any] = {"acks": b"", "touches": b"", "queued": b"", "depths": b"", "fails": []}
+    sound: dict[str, Any] = {"acks": b"", "touches": b"", "queued": b"", "depths": b"", "fails": [], "checkpoint": 0}
     return msgspec.msgpack.encode(Body(groups=list(groups), **{**sound, **changed}))
 
 
@@ -124,9 +124,7 @@ def test_a_group_that_does_not_fit_the_plan_or_itself_is_refused(wrong: Group, w
         {"touches": b"\0" * 7},
         {"touches": b"\0" * 8 * (COLUMN_MAX + 1)},
         {"depths": b"\0" * 24},
-        {"unfinished": b"\0", "newest": 1},
-        {"newest": -1},
-        {"newest": 1, "unfinished": b"\0" * 8 * (UNFINISHED_MAX + 1)},
+        {"checkpoint": -1},
         {"fails": [(b"\0" * 8, "no reason", "", "", "")]},
         {"fails": [(b"\0" * 7, "raised", "", "", "")]},
         {"fails": [(b"\0" * 8, "raised", "", "x" * 2_001, "")]},
@@ -144,8 +142,7 @@ def test_columns_out_of_shape_or_bounds_are_refused(changed: dict[str, Any]) -> 
         "queued": b"",
         "depths": b"",
         "fails": [],
-        "newest": None,
-        "unfinished": b"",
+        "checkpoint": 0,
     }
     CODEC.decode(msgspec.msgpack.encode([*fields.values()]))
     with pytest.raises(FrameError):
@@ -155,14 +152,14 @@ def test_columns_out_of_shape_or_bounds_are_refused(changed: dict[str, Any]) -> 
 def test_what_is_said_of_garbage_is_one_short_line_S11() -> None:
     fails = [(b"\0" * 8, "\x1b]0;no\n" + "x" * 100_000, "", "", "")]
     with pytest.raises(FrameError) as caught:
-        CODEC.decode(msgspec.msgpack.encode([[], b"", b"", b"", b"", fails]))
+        CODEC.decode(msgspec.msgpack.encode([[], b"", b"", b"", b"", fails, 0]))
     assert "\\x1b]0;no\\n" in str(caught.value)
     assert len(str(caught.value)) < 2_500
 
 
 def test_a_field_more_is_refused() -> None:
     with pytest.raises(FrameError, match="can't be read"):
-        CODEC.decode(msgspec.msgpack.encode([[], b"", b"", b"", [], None, b"", 1]))
+        CODEC.decode(msgspec.msgpack.encode([[], b"", b"", b"", b"", [], 0, 1]))
 
 
 def test_tuples_of_a_subscription_that_the_plan_has_not_are_a_mistake_of_ours() -> None:

@@ -27,11 +27,10 @@ from wire_kit import (
     tup,
 )
 
-from acker.progress import Progress
 from topology.components import Tuple
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.links.codec import FRAME_BYTES_MAX, pack, unpack
-from topology.runtime.links.columns import Body, Group, column
+from topology.runtime.links.columns import CHECKPOINTS, Body, Group, column
 from topology.runtime.links.protocol import Content, Frame, FrameError, Greeting, Kind
 
 
@@ -63,7 +62,8 @@ def check(one: Content, failed: list[tuple[int, Failure]]) -> None:
     numbers = [*one.acks, *one.acks.values(), *one.touches, *one.depths, *one.depths.values()]
     assert all(type(number) is int and 0 <= number < 2**64 for number in numbers)
     assert all(type(root) is int and type(why) is Failure for root, why in [*one.fails, *failed])
-    assert one.progress is None or all(type(message) is int for message in one.progress.unfinished)
+    assert type(one.checkpoint) is int
+    assert 0 <= one.checkpoint < CHECKPOINTS
 
 
 def real_frame() -> bytes:
@@ -85,9 +85,7 @@ def real_frame() -> bytes:
         touches={9},
         queued={10},
         depths={2: 1_025},
-        progress=Progress(
-            77, frozenset((70, 71)), 3, True, frozenset((12, 13)), frozenset((4,)), 8, frozenset((5,)), frozenset((70,))
-        ),
+        checkpoint=70_000,
     )
     (body,), failed = CODEC.encode(one)
     assert failed == []
@@ -151,7 +149,7 @@ def test_random_bytes_for_records_are_refused_or_fail_trees_of_their_own_A12(dat
 def body_of(records: bytes, subscription: int = ENRICH, address: int = ENRICH_ADDRESS) -> bytes:
     """A body with a group of two tuples that have these bytes for records."""
     group = Group(address, subscription, column([1, 2, 11, 12, 21, 22]), b"", records)
-    return msgspec.msgpack.encode(Body([group], b"", b"", b"", b"", []))
+    return msgspec.msgpack.encode(Body([group], b"", b"", b"", b"", [], 0))
 
 
 BOMBS: dict[str, Callable[[int], bytes]] = {  # by what they are, made of about so many bytes

@@ -16,11 +16,13 @@ from topology.storage.directory.shape import (
     TopologyShape,
     agreed,
     changes,
+    components_in,
     following,
     left_in,
     names_in,
     shape_of,
     text_of,
+    with_components,
 )
 
 
@@ -59,9 +61,16 @@ class Sink(Bolt):
 
 
 def declared(
-    *, alert: Any = None, parse: str = "parse", tasks: int = 2, sinks: int = 1, stores: int = 1, by: str = "ip"
+    *,
+    alert: Any = None,
+    parse: str = "parse",
+    tasks: int = 2,
+    sinks: int = 1,
+    stores: int = 1,
+    by: str = "ip",
+    durability: Any = "disk",
 ) -> Topology:
-    topology = Topology("shapes", config=Config(max_pending=7))
+    topology = Topology("shapes", config=Config(max_pending=7, durability=durability))
     lines = topology.spout("lines", Lines())
     failures = topology.bolt(parse, Parse(), lines.shuffle())
     alerts = topology.bolt("alerts", alert or Alert(), failures.fields(by), tasks=tasks)
@@ -393,3 +402,80 @@ def test_what_another_version_has_noted_is_refused_and_never_guessed_at(kept: st
     (told,) = agreed(kept, True, shaped(declared()))  # nothing was in flight, so nothing need be compared
     assert told.endswith("; that run had done all that it read")
     assert FORMAT == 1
+
+
+# -- another durability
+
+
+OTHERS = [("disk", "process"), ("disk", "checkpoint"), ("process", "disk"), ("checkpoint", "disk")]
+
+
+@pytest.mark.parametrize(("was", "now"), OTHERS)
+def test_a_durability_that_names_outputs_otherwise_is_refused_while_something_is_in_flight_and_told_how_to_go_on(
+    was: str, now: str
+) -> None:
+    kept = text_of(shaped(declared(durability=was)))
+    with pytest.raises(StartError) as caught:
+        agreed(kept, False, shaped(declared(durability=now)))
+    assert str(caught.value) == (
+        "the last run was not done with all that it had read, and durability is "
+        f"{now!r} in place of {was!r}, which gives the outputs of 'alerts' other names"
+    )
+    assert str(caught.value.code) == "K484"
+    assert caught.value.next.startswith(
+        f"run once more with --config durability={was}, and end it by kedge stop --drain;"
+    )
+    assert "--accept-duplicates" in caught.value.next
+
+
+@pytest.mark.parametrize(("was", "now"), OTHERS)
+def test_another_durability_goes_on_after_a_clean_end_and_if_duplicates_are_accepted(was: str, now: str) -> None:
+    kept, new = text_of(shaped(declared(durability=was))), shaped(declared(durability=now))
+    (told,) = agreed(kept, True, new)
+    assert told.startswith(
+        "the topology has changed since the last run, which had done all that it read: durability is"
+    )
+    (told,) = agreed(kept, False, new, accept_duplicates=True)
+    assert "what was in flight may be stored twice (--accept-duplicates): durability is" in told
+
+
+@pytest.mark.parametrize(("was", "now"), [("process", "checkpoint"), ("checkpoint", "process"), ("process", "process")])
+def test_durabilities_that_name_outputs_alike_follow_each_other_without_a_word(was: str, now: str) -> None:
+    assert agreed(text_of(shaped(declared(durability=was))), False, shaped(declared(durability=now))) == []
+
+
+def test_a_durability_makes_no_difference_where_no_bolt_with_state_emits() -> None:
+    class Silent(Bolt):
+        def process(self, failure: Failure, state: State[int]) -> None:
+            state.set(1)
+
+    def quiet(durability: Any) -> TopologyShape:
+        topology = Topology("quiet", Config(durability=durability))
+        topology.bolt(
+            "count", Silent(), topology.bolt("parse", Parse(), topology.spout("lines", Lines()).shuffle()).fields("ip")
+        )
+        return shaped(topology)
+
+    assert agreed(text_of(quiet("disk")), False, quiet("checkpoint")) == []
+
+
+def test_a_shape_without_a_durability_is_one_of_disk() -> None:
+    assert "durability" not in shaped(declared())
+    kept = json.loads(text_of(shaped(declared(durability="process"))))
+    assert kept.pop("durability") == "process"
+    assert changes(kept, shaped(declared())) == []
+
+
+def test_a_change_of_durability_beside_others_is_listed_with_them() -> None:
+    kept = text_of(shaped(declared()))
+    with pytest.raises(StartError) as caught:
+        agreed(kept, False, shaped(declared(durability="process", by="user")))
+    assert str(caught.value.code) == "K440"
+    assert "durability is 'process'" in str(caught.value)
+    assert "by fields('user') in place of fields('ip')" in str(caught.value)
+
+
+def test_what_is_put_into_a_directory_keeps_its_durability() -> None:
+    kept = text_of(shaped(declared(durability="process")))
+    assert json.loads(with_components(kept, components_in(kept), {}))["durability"] == "process"
+    assert json.loads(with_components(None, components_in(kept), {})).keys() == {"format", "components"}

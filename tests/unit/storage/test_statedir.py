@@ -123,6 +123,6 @@ def test_damage_is_told_in_one_sentence_and_left_as_it_is_F22(tmp_path: Path, co
 
 def test_a_newer_format_is_refused_F26(tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
-    (tmp_path / "s" / "state.json").write_text(json.dumps({**sound(), "format": 3, "more": []}))
-    with pytest.raises(StartError, match="has format 3; this Kedge reads formats up to 2"):
+    (tmp_path / "s" / "state.json").write_text(json.dumps({**sound(), "format": 4, "more": []}))
+    with pytest.raises(StartError, match="has format 4; this Kedge reads formats up to 3"):
         opened(tmp_path / "s")

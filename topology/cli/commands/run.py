@@ -18,6 +18,7 @@ from topology.cli.options import (
     EngineOption,
     ForOption,
     FreshOption,
+    FromOption,
     JsonOption,
     LinksOption,
     LogFormatOption,
@@ -39,6 +40,7 @@ from topology.codes.command_line import (
     INVALID_STATE_DIR,
     OPTION_NEEDS_STATE_DIR,
 )
+from topology.codes.savepoints import CONFLICTING_FROM_OPTIONS
 from topology.errors import ConfigurationError
 from topology.text import printable
 from topology.version import version
@@ -49,6 +51,7 @@ EXAMPLES: Final = (
     ("kedge run alerts.py", "the topology in this file, until its sources end"),
     ("kedge run alerts.py --workers 2 --set path=/var/log/auth.log", "on two processes, with a parameter set"),
     ("kedge run alerts.py --engine spark --trigger 1s", "its bolts on Spark, one micro-batch per second"),
+    ("kedge run alerts.py --from friday", "from the checkpoint that was kept under this name"),
     (
         "KEDGE_LOG_FORMAT=json kedge run shop.alerts:nightly --for 1h",
         "for an hour, with a JSON log, as a service would",
@@ -66,6 +69,7 @@ def run(
     no_state: NoStateOption = False,
     fresh: FreshOption = False,
     run_id: RunIdOption = None,
+    from_: FromOption = None,
     accept_duplicates: DuplicatesOption = False,
     accept_loss: LossOption = False,
     links: LinksOption = None,
@@ -87,6 +91,7 @@ def run(
             "--state-dir": state_dir is not None,
             "--fresh": fresh,
             "--run-id": run_id is not None,
+            "--from": from_ is not None,
             "--accept-duplicates": accept_duplicates,
             "--accept-loss": accept_loss,
             "--engine": engine is not None,
@@ -102,6 +107,7 @@ def run(
         no_state=no_state,
         fresh=fresh,
         run_id=run_id,
+        from_=from_,
         accept_duplicates=accept_duplicates,
         accept_loss=accept_loss,
         workers=workers,
@@ -127,6 +133,7 @@ def start(
     no_state: bool = False,
     fresh: bool = False,
     run_id: str | None = None,
+    from_: str | None = None,
     accept_duplicates: bool = False,
     accept_loss: bool = False,
     workers: int | None = None,
@@ -170,10 +177,22 @@ def start(
     kept = None if no_state else state_dir or Path(".kedge") / topology.name
     if no_state and topology.companions:
         raise needs_state(f"{topology.companions[0].name!r:.80}, which {topology.name!r:.80} hands streams over to,")
-    terms = Terms(fresh, run_id or "", accept_duplicates, accept_loss)
+    source = _source(from_, kept, fresh=fresh, run_id=run_id) if from_ is not None and kept is not None else None
+    terms = Terms(fresh, run_id or "", accept_duplicates, accept_loss, source)
     options = run_session.Options(kept, terms, for_s, as_json, log.level_of(level), processes, try_next)
     with terminal.unhurried():
         return run_session.run(topology, options)
+
+
+def _source(from_: str, state_dir: Path, *, fresh: bool, run_id: str | None) -> Path:
+    """Return the folder of the checkpoint that --from names. Raises ConfigurationError."""
+    from topology.storage.directory.savepoints import checked_name, folder_of
+
+    other = "--fresh" if fresh else "--run-id" if run_id is not None else ""
+    if other:
+        text = f"{given_as('--from')} begins from what a checkpoint has, and {given_as(other)} forgets it"
+        raise ConfigurationError(text, code=CONFLICTING_FROM_OPTIONS)
+    return Path(from_) if "/" in from_ else folder_of(state_dir, checked_name(from_, own=True))
 
 
 def needs_state(what: str) -> ConfigurationError:

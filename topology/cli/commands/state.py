@@ -1,6 +1,7 @@
-"""`kedge state`: show, export and import the stored state of bolts.
+"""`kedge state`: show, export and import the stored state of bolts, and keep checkpoints under a name.
 
-Works only on a state directory that no run uses, because only one process may open its files.
+All but the last work only on a state directory that no run uses, because only one process may open its files. A
+checkpoint is kept by the run, if there is one.
 """
 
 import contextlib
@@ -39,10 +40,26 @@ EXAMPLES: Final = (
     ("kedge state export count | jq -c 'select(.slot) | [.key, .value]'", "keys and values of one component"),
     ("kedge state import state.jsonl", "asks first if it runs on a terminal"),
     ("kedge state import state.jsonl --state-dir new", "into a directory, which need not exist"),
+    (
+        "kedge state checkpoint friday",
+        "keeps a checkpoint of the run, which goes on; kedge run --from friday begins there",
+    ),
+    ("kedge state checkpoint --list", "all checkpoints that are kept, the newest last"),
 )
 LINES_AT_ONCE: Final = 1_000  # lines written together
 HEADER: Final = b'{"kedge"'  # first bytes of a header line
 
+
+def _savepoints(incomplete: str) -> list[str]:
+    """Return the checkpoints of the topologies in this folder, to complete a word."""
+    from topology.cli import savepoints
+
+    return savepoints.offered(incomplete)
+
+
+NameArgument = Annotated[
+    str | None, typer.Argument(metavar="NAME", help="1 to 64 of A-Z a-z 0-9 _ and -. Default: the time.")
+]
 ComponentArgument = Annotated[str, typer.Argument(metavar="COMPONENT", help="A bolt with state.")]
 ComponentsArgument = Annotated[
     list[str] | None, typer.Argument(metavar="COMPONENT...", help="Bolts with state. Default: all of them.")
@@ -64,9 +81,9 @@ AsJsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON objec
 
 
 def state() -> None:
-    """Show, export or import the stored state of bolts.
+    """Show, export or import state, or keep a checkpoint.
 
-    The topology must not be running. Export and import also need a run that has drained.
+    The topology must not be running, except for checkpoint. Export and import also need a run that has drained.
     """
 
 
@@ -158,7 +175,37 @@ def import_(
         terminal.put(f"replaced the state of {escaped(name)!r}: {count:,} key{'s' * (count != 1)}")
 
 
-ACTS: Final = {"show": show, "export": export, "import": import_}
+def checkpoint(
+    name: NameArgument = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the checkpoints that are kept, the newest last.")] = False,
+    delete: Annotated[
+        str | None, typer.Option("--delete", metavar="NAME", help="Delete this one.", autocompletion=_savepoints)
+    ] = None,
+    topology: TopologyOption = None,
+    state_dir: WhereOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    debug: DebugOption = False,
+) -> None:
+    """Keep a checkpoint under a name.
+
+    A kept checkpoint has the positions of all sources, all state and all dead letters, of one moment. A run that goes
+    on keeps it meanwhile. kedge run --from NAME begins there, any number of times.
+    """
+    from topology.cli import savepoints
+
+    if sum((name is not None, list_, delete is not None)) > 1:
+        text = "kedge state checkpoint takes one of a name, --list and --delete NAME"
+        raise typer.BadParameter(text)
+    directory = place(topology, state_dir, by="--topology")
+    if list_:
+        savepoints.show_all(directory, as_json=as_json)
+    elif delete is not None:
+        savepoints.delete(directory, delete)
+    else:
+        raise typer.Exit(savepoints.keep(directory, name or "", as_json=as_json, debug=debug))
+
+
+ACTS: Final = {"show": show, "export": export, "import": import_, "checkpoint": checkpoint}
 
 
 # -- the state that a command works on

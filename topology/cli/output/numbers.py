@@ -43,6 +43,20 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 60:.0f} m" if seconds < 59_970 else f"{seconds / 3600:.0f} h"
 
 
+def size(count: float) -> str:
+    """Return a number of bytes with its unit, in at most seven characters: 512 B, 12.3 kB, 1.2 MB."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 999.5:
+            return f"{count:.1f} {unit}" if count < 99.95 and unit != "B" else f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:,.0f} TB"
+
+
+def age(seconds: float) -> str:
+    """Return how long ago something was, with tenths below a minute, so that it stays in one unit."""
+    return f"{seconds:.1f} s" if seconds < 59.95 else duration(seconds)
+
+
 def clock(seconds: float) -> str:
     """Return the age of a run: h:mm:ss, with days if there are any."""
     whole = round(seconds)  # a frame that is due after a second may come a little early

@@ -5,6 +5,7 @@ Knows figures and their format. Modules for a terminal are imported for a termin
 
 import re
 import sys
+from dataclasses import replace
 from typing import Any, Final, Protocol, Self
 
 from topology.cli.output import terminal
@@ -120,10 +121,14 @@ def of_worker(one: WorkerRates) -> str:
 
 def counts(figures: RunRates) -> dict[str, Any]:
     """Return the same figures for programs."""
-    return {"seconds": round(figures.seconds, 3), "records_per_s": round(figures.rate, 1), **figures.counts}
+    last = figures.checkpoint
+    since = {"checkpoint_age_s": round(last.age_s, 3)} if last is not None else {}
+    return {"seconds": round(figures.seconds, 3), "records_per_s": round(figures.rate, 1), **figures.counts, **since}
 
 
 def whole(snapshot: Snapshot) -> RunRates:
     """Return the figures of a run since its start."""
     rate = snapshot.total("emitted") / snapshot.seconds if snapshot.seconds > 0 else 0.0
-    return RunRates(snapshot.topology, snapshot.seconds, rate, totals(snapshot), snapshot.latency)
+    checkpoint, remembered = snapshot.checkpoint, snapshot.remembered
+    figures = RunRates(snapshot.topology, snapshot.seconds, rate, totals(snapshot), snapshot.latency)
+    return replace(figures, checkpoint=checkpoint, remembered=remembered)

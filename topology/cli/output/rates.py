@@ -14,12 +14,21 @@ from topology.graph import Graph
 from topology.plan import plan
 from topology.runtime.telemetry.bottleneck import STILL, Tasks, limit_of
 from topology.runtime.telemetry.histogram import Histogram
-from topology.runtime.telemetry.metrics import BoltCounts, Snapshot, SpoutCounts, added, input_s, together
+from topology.runtime.telemetry.metrics import (
+    BoltCounts,
+    CheckpointFigures,
+    Snapshot,
+    SpoutCounts,
+    added,
+    input_s,
+    together,
+)
 
 SPAN_S: Final = 4.0  # seconds that rates and latencies cover, approximately
 STALE_S: Final = 2.5  # seconds without a report, after which a worker's rate is unknown; workers report once per second
 SHORTEST_S: Final = 0.2  # least seconds that a rate covers
 FIRST_S: Final = 0.5  # seconds until the bottleneck is judged for the first time
+OVERDUE_S: Final = 10.0  # seconds that a checkpoint may be older than checkpoint_s
 LOOKS_MAX: Final = 64  # snapshots kept per worker
 
 
@@ -32,6 +41,7 @@ class RateShape:
     kinds: Mapping[str, str]
     tasks: Tasks
     drain_timeout_s: float = 25.0
+    checkpoint_s: float = 0.2
 
     @classmethod
     def of(cls, topology: Graph, workers: int) -> "RateShape":
@@ -43,7 +53,9 @@ class RateShape:
             here[component] = here.get(component, 0) + 1
         kinds = {each.name: each.kind for each in planned.components.values()}
         order = sorted(kinds, key=lambda name: kinds[name] != "spout")
-        return cls(topology.name, {name: kinds[name] for name in order}, tasks, topology.config.drain_timeout_s)
+        config = topology.config
+        ordered = {name: kinds[name] for name in order}
+        return cls(topology.name, ordered, tasks, config.drain_timeout_s, config.checkpoint_s)
 
     def starting(self) -> Snapshot:
         """Return the snapshot before any worker has reported."""
@@ -112,7 +124,11 @@ class WorkerRates:
 
 @dataclass(frozen=True)
 class RunRates:
-    """All figures shown of a run. `stalled`: True if `limit` says why nothing is acked, or which worker is away."""
+    """All figures shown of a run. `stalled`: True if `limit` says why nothing is acked, or which worker is away.
+
+    `checkpoint` is None as in `Snapshot`; `overdue`: True if it is older than it should be. `remembered`: inputs that
+    bolts remember, and about how many bytes that takes.
+    """
 
     topology: str
     seconds: float
@@ -125,6 +141,9 @@ class RunRates:
     stalled: bool = False
     draining: str = ""
     deaths: int = 0
+    checkpoint: CheckpointFigures | None = None
+    overdue: bool = False
+    remembered: tuple[int, int] = (0, 0)
 
 
 class RateWindow:
@@ -193,6 +212,9 @@ class Rates:
             bool(whole.limit),
             self._draining(now),
             sum(now.deaths.values()),
+            whole.checkpoint,
+            whole.checkpoint is not None and whole.checkpoint.age_s > self._shape.checkpoint_s + OVERDUE_S,
+            whole.remembered,
         )
 
     def _many(self, now: Now) -> bool:

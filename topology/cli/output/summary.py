@@ -6,7 +6,7 @@ Pure: takes a Report or a Topology, returns lines. Knows no terminal.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from topology.cli.output.numbers import duration, percent, short
+from topology.cli.output.numbers import age, counted, duration, percent, short, size
 from topology.errors import KedgeError, advice
 from topology.graph import Graph
 from topology.runtime.run.report import Report
@@ -62,6 +62,8 @@ def summary(
         f"{name}: {bolt.keys:,} key{'s' * (bolt.keys != 1)}" for name, bolt in snapshot.bolts.items() if bolt.keys
     ]:
         yield f"  {'state':<{width}}  {', '.join(kept)}"
+    for number, text in enumerate(_checkpoints(report)):
+        yield f"  {'' if number else 'kept':<{width}}  {text}"
     if snapshot.letters:
         letters = f"{snapshot.letters:,} dead letter{'s' * (snapshot.letters != 1)} kept: {dead_list}"
         yield f"  {'dead':<{width}}  {letters}"
@@ -129,6 +131,22 @@ def rarities(snapshot: Snapshot) -> str:
     """Return the rare events that happened: "3 late or unknown acks, 1 stall of the loop"."""
     happened = ((name, count) for name, count in snapshot.rare.items() if count)
     return ", ".join(f"{count:,} {RARE[name] if count == 1 else name}" for name, count in happened)
+
+
+def _checkpoints(report: Report) -> Iterator[str]:
+    """Yield how many checkpoints the run has decided, and the largest and slowest one. Also the age of the last one if
+    what was done after it may be done again, and the inputs that are still remembered."""
+    snapshot = report.snapshot
+    figures = snapshot.checkpoint
+    if figures is None:
+        return
+    largest = f"of up to {size(figures.bytes_max)} and {duration(figures.seconds_max)}"
+    yield f"{counted(figures.taken, 'checkpoint')}, {largest}"
+    if not report.drained:
+        yield f"the last one was decided {age(figures.age_s)} before the end"
+    inputs, memory = snapshot.remembered
+    if inputs:
+        yield f"{counted(inputs, 'input')} still remembered, {size(memory)}"
 
 
 def _ms(value: float | None) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 
-from topology.cli.output.numbers import clock, counted, duration, percent, rate, short
+from topology.cli.output.numbers import age, clock, counted, duration, percent, rate, short, size
 from topology.cli.output.rates import ComponentRates, RunRates, WorkerRates
 from topology.text import printable
 
@@ -60,7 +60,8 @@ COLUMNS: Final = (
 
 
 def lines(figures: RunRates, columns: int, rows: int) -> list[Line]:
-    """Return at most `rows` lines, each of less than `columns` cells: the run, components, workers, the bottleneck.
+    """Return at most `rows` lines, each of less than `columns` cells: the run, components, workers, the last
+    checkpoint, the bottleneck.
 
     If there is no room for all, components with trouble are selected first, then the busiest. They keep their usual
     order, and a further line counts the others.
@@ -71,7 +72,8 @@ def lines(figures: RunRates, columns: int, rows: int) -> list[Line]:
     head = [_title(figures, width)]
     if rows >= RULED:
         head.insert(0, [("─" * width, "dim")])
-    left = rows - len(head) - len(limit) - len(end)
+    kept = _checkpoint(figures, width) if rows >= RULED or figures.overdue else []
+    left = rows - len(head) - len(limit) - len(end) - len(kept)
     if left < 2:  # room for the most important lines only
         return [*head, *end, *limit][:rows]
     workers = list(figures.workers)
@@ -80,7 +82,7 @@ def lines(figures: RunRates, columns: int, rows: int) -> list[Line]:
     if left - for_workers < 2:
         for_workers = 0
     body = _table(figures.components, width, left - for_workers)
-    return [*head, *body, *_of_workers(workers, width, min(for_workers, left - len(body))), *limit, *end]
+    return [*head, *body, *_of_workers(workers, width, min(for_workers, left - len(body))), *kept, *limit, *end]
 
 
 def _title(figures: RunRates, width: int) -> Line:
@@ -188,6 +190,20 @@ def _fitting(line: Line, width: int) -> Iterator[Piece]:
         if used > width:
             return
         yield text, style
+
+
+def _checkpoint(figures: RunRates, width: int) -> list[Line]:
+    """Return the last decided checkpoint and what is remembered until a later one, in a line; none if nothing is
+    kept."""
+    last = figures.checkpoint
+    if last is None:
+        return []
+    style = "yellow" if figures.overdue else "dim"
+    inputs, memory = figures.remembered
+    texts = [f"checkpoint {age(last.age_s)} ago", f"  {size(last.bytes)} in {duration(last.seconds)}"]
+    if inputs:
+        texts += [f"  {short(inputs)} input{'s' * (inputs != 1)} remembered", f", {size(memory)}"]
+    return [[*_fitting([(text, style) for text in texts], width)]]
 
 
 def _limit(figures: RunRates, width: int, most: int) -> list[Line]:

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from topology.runtime.control.frontiers import PackedNote
 from topology.runtime.telemetry.log_entries import LogEntry
 from topology.runtime.telemetry.stall import RunFacts
 from topology.storage.dead_questions import DeadAnswer, DeadAsk
@@ -48,6 +49,9 @@ class Begin(_Message, frozen=True):
     topology_id: str = ""  # the beginning of messages' identities (C3); empty means the topology's name
     store: str = ""  # the path of this worker's store; empty means that nothing is stored
     folder: str = ""  # for files of components, made on the first request
+    generation: int = 1  # of the run, at present
+    decided: int = 0  # the last decided checkpoint: what the worker's store has to be as of
+    logged: bool = True  # True if outputs wait for a log of what was done since
 
 
 class PeerAt(_Message, frozen=True):
@@ -59,25 +63,17 @@ class PeerAt(_Message, frozen=True):
 
 
 class Join(_Message, frozen=True):
-    """Begin sessions with these workers."""
+    """Begin sessions with these workers. The generation may have become newer since Begin."""
 
     peers: tuple[PeerAt, ...]
+    generation: int = 1
 
 
-class Gone(_Message, frozen=True):
-    """This owner is dead and reaped. Close its link, so that what is for it waits for its successor. Answered by
-    Parted.
+class Generation(_Message, frozen=True):
+    """This owner is dead and reaped. Close its link, fail every open tree, and begin this generation: nothing that was
+    sent before has an effect from now on (A14). `why` is for people. Answered by Failing."""
 
-    No tree fails because of this message: a worker that has not read it yet could lose the replay (A14).
-    """
-
-    owner: int
-
-
-class Fail(_Message, frozen=True):
-    """This owner is dead, and no worker sends to it any more. Fail every open tree (A14). `why` is for people. Sent
-    again if a worker has parted late. Answered by Failing."""
-
+    number: int
     owner: int
     why: str
     # True for SIGKILL from any sender; False if it ended by itself, including by a segmentation fault
@@ -85,8 +81,42 @@ class Fail(_Message, frozen=True):
     ran: bool = True  # False if its tasks were not started, so that nothing in flight can be the cause
 
 
+class TakeNote(_Message, frozen=True):
+    """Note which messages are done, for this checkpoint. Answered by HomeNote."""
+
+    checkpoint: int
+
+
+class Barrier(_Message, frozen=True):
+    """All workers have noted: gather what this checkpoint has, and keep it durably. `notes` are those of all workers.
+    `alone`: there is no other worker, and what this one keeps is the decision. Answered by Prepared or Unprepared."""
+
+    checkpoint: int
+    notes: dict[int, PackedNote]
+    alone: bool = False
+
+
+class CheckpointDecided(_Message, frozen=True):
+    """The checkpoint is decided, durably. Its frontier is that of the Barrier. Answered by CheckpointSettled."""
+
+    checkpoint: int
+
+
+class CheckpointGivenUp(_Message, frozen=True):
+    """The checkpoint is not decided, and never will be."""
+
+    checkpoint: int
+
+
+class CopyStore(_Message, frozen=True):
+    """Copy the store to this path, as of the last decided checkpoint. Answered by StoreCopied with the same number."""
+
+    checkpoint: int
+    path: str
+
+
 class Start(_Message, frozen=True):
-    """Start the tasks. `killed` says, as in Fail, how the process before this one ended, if there was one."""
+    """Start the tasks. `killed` says, as in Generation, how the process before this one ended, if there was one."""
 
     killed: bool = True
 
@@ -121,8 +151,16 @@ class Drain(_Message, frozen=True):
     """Stop the sources, and replay at once what waits for a replay."""
 
 
+class StopWork(_Message, frozen=True):
+    """Stop all tasks, and close all components; what is in flight is left. Checkpoints go on. Answered by
+    WorkStopped."""
+
+
 class Close(_Message, frozen=True):
-    """Close everything and end; what is in flight is left. Answered by Closed; then the process ends with status 0."""
+    """Stop, close everything, and end. `kept`: a checkpoint was decided after all workers had stopped. Answered by
+    Closed; then the process ends with status 0."""
+
+    kept: bool = False
 
 
 class Incarnations(_Message, frozen=True):
@@ -219,17 +257,54 @@ class Refused(_Message, frozen=True):
     text: str
 
 
-class Parted(_Message, frozen=True):
-    """Answer to Gone: this worker sends nothing to that owner any more."""
-
-    owner: int
-
-
 class Failing(_Message, frozen=True):
-    """Answer to Fail: so many open trees have failed, and are replayed."""
+    """Answer to Generation: so many open trees have failed because of this death, and are replayed."""
 
     owner: int
     trees: int
+
+
+class HomeNote(_Message, frozen=True):
+    """Answer to TakeNote: the messages of this worker that are done. `quiet`: nothing has changed here since the last
+    decided checkpoint."""
+
+    checkpoint: int
+    note: PackedNote
+    quiet: bool = False
+
+
+class Prepared(_Message, frozen=True):
+    """Answer to Barrier: this worker's part of the checkpoint is durable: so many bytes, 0 if nothing had to be kept,
+    in so many seconds."""
+
+    checkpoint: int
+    size: int
+    seconds: float
+
+
+class Unprepared(_Message, frozen=True):
+    """Answer to Barrier: this worker can't keep its part now."""
+
+    checkpoint: int
+    why: str
+
+
+class CheckpointSettled(_Message, frozen=True):
+    """Answer to CheckpointDecided: this worker has taken the decision in."""
+
+    checkpoint: int
+
+
+class CheckpointWanted(_Message, frozen=True):
+    """Something waits for a checkpoint: take one soon."""
+
+
+class StoreCopied(_Message, frozen=True):
+    """Answer to CopyStore: the copy has so many commits, or `problem` says why there is none."""
+
+    checkpoint: int
+    commits: int
+    problem: str = ""
 
 
 class TrialWanted(_Message, frozen=True):
@@ -241,7 +316,7 @@ class TrialOver(_Message, frozen=True):
 
 
 class Recovered(_Message, frozen=True):
-    """The first, or the last, of the messages that Fail has failed is done; `left` is the number of those left."""
+    """The first, or the last, of the messages that a death has failed is done; `left` is the number of those left."""
 
     owner: int
     left: int
@@ -267,7 +342,7 @@ class Done(_Message, frozen=True):
     number: int
 
 
-class Note(_Message, frozen=True):
+class KeepNote(_Message, frozen=True):
     """Store this note durably. The worker waits for Noted."""
 
     number: int
@@ -277,6 +352,10 @@ class Note(_Message, frozen=True):
 
 class NeedIncarnation(_Message, frozen=True):
     """A spare incarnation is used; send another."""
+
+
+class WorkStopped(_Message, frozen=True):
+    """Answer to StopWork: nothing changes here any more."""
 
 
 class Closed(_Message, frozen=True):
@@ -296,8 +375,12 @@ class Closed(_Message, frozen=True):
 Order: TypeAlias = (
     Begin
     | Join
-    | Gone
-    | Fail
+    | Generation
+    | TakeNote
+    | Barrier
+    | CheckpointDecided
+    | CheckpointGivenUp
+    | CopyStore
     | Start
     | TrialTurn
     | Probe
@@ -305,6 +388,7 @@ Order: TypeAlias = (
     | Flush
     | DeadAsk
     | Drain
+    | StopWork
     | Close
     | Incarnations
     | Noted
@@ -320,8 +404,13 @@ Word: TypeAlias = (
     | Broke
     | Lost
     | Refused
-    | Parted
     | Failing
+    | HomeNote
+    | Prepared
+    | Unprepared
+    | CheckpointSettled
+    | CheckpointWanted
+    | StoreCopied
     | TrialWanted
     | TrialOver
     | Recovered
@@ -329,8 +418,9 @@ Word: TypeAlias = (
     | Looked
     | Done
     | DeadAnswer
-    | Note
+    | KeepNote
     | NeedIncarnation
+    | WorkStopped
     | Closed
 )
 

@@ -4,14 +4,14 @@ Joins the parts; the worker knows only this module. Must not know sockets, comma
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from random import Random
 from typing import Final, Protocol
 
 from acker.roots import message_of
 from topology.components import Clock
-from topology.runtime.commits.group_commit import GroupCommit
+from topology.runtime.checkpoints.worker_checkpoints import WorkerCheckpoints
 from topology.runtime.current_task import entered
 from topology.runtime.dead_letters.deliveries import DeliveryHost, LetterRoute
 from topology.runtime.dead_letters.letter import letter_of, with_failure
@@ -34,7 +34,7 @@ class DeadLettersHost(DeliveryHost, Protocol):
 
     worker: int
     clock: Clock
-    group_commit: GroupCommit
+    checkpoints: WorkerCheckpoints
     spout_tasks: dict[tuple[str, int], SpoutTask]
     trials: Trials
 
@@ -50,7 +50,7 @@ class DeadLetters:
     def __init__(self, home: DeadLettersHost, random: Random) -> None:
         self._home = home
         self.routes: dict[str, LetterRoute] = {}  # spout whose dead letters a bolt reads → how they leave
-        self.letter_store = LetterStore(home.worker, home.group_commit, home.config.max_dead, self._served_later)
+        self.letter_store = LetterStore(home.worker, home.checkpoints, home.config.max_dead, self._served_later)
         # First roots of letters' trees. While there are any, a tree may belong to a spout or to a letter.
         self.under_way = set[int]()
         alone = asyncio.Lock()
@@ -60,8 +60,8 @@ class DeadLetters:
         self._replay = LetterReplay(
             home, self.letter_store, random, self.under_way, alone, spout_of=self._spout_of, dead_again=self._dead_again
         )
-        self._answering = Answering(self.letter_store, home.group_commit, self._replay)
-        home.group_commit.add(self.letter_store)
+        self._answering = Answering(self.letter_store, home.checkpoints, self._replay)
+        home.checkpoints.add(self.letter_store)
 
     def begin(self) -> None:
         """Connect to the tasks, which are built now. From now on, spouts wait while the letters are at their bound, and
@@ -95,7 +95,7 @@ class DeadLetters:
     def _resume(self) -> None:
         """Resume what was in flight when this worker ended last. If it has died several times since its last clean end,
         take one letter at a time, because a letter may be the cause."""
-        loaded = self._home.group_commit.loaded
+        loaded = self._home.checkpoints.loaded
         for deliveries, names in ((self._subscribers, loaded.unserved), (self._replay, loaded.replaying)):
             deliveries.careful = loaded.deaths >= DEATHS_MAX
             for name in names:
@@ -123,6 +123,13 @@ class DeadLetters:
         spout_task.buried(tree)
         with entered(spout_task.place):
             self._home.died(spout_task, tree, failure, letter.name if self.letter_store.keeps else "")
+
+    def completed(self, trees: Iterable[Pending]) -> None:
+        """Messages are done. Some of them may have a letter all the same: `LetterStore.given_again`."""
+        origins = self.letter_store.may_be_given_again
+        for tree in trees:
+            if isinstance(tree.owner, SpoutTask) and (origin := tree.owner.pair_of(tree)[0]) in origins:
+                self.letter_store.given_again(origin, _numbers(tree))
 
     def _dead_again(self, tree: Revival, failure: Failure) -> None:
         """Bury a message again that was replayed by hand and has failed as often as it may."""
@@ -177,11 +184,9 @@ class DeadLetters:
         trees = (*self._subscribers.later(), *self._replay.later())
         return self.letter_store.unfinished().union(*map(_numbers, trees))
 
-    def under_way_numbers(self) -> set[int]:
-        """Return the numbers of messages that are in no ledger: dead and not buried yet, or waiting for another attempt
-        at the delivery of a letter."""
-        trees = (*self._subscribers.later(), *self._replay.later(), *self.letter_store.trees())
-        return set().union(*map(_numbers, trees))
+    def go_back(self) -> None:
+        """The run is as in the last decided checkpoint: what was delivered since then is delivered again."""
+        self.letter_store.go_back()
 
     def hold(self) -> None:
         """Serve or replay no letter until `release`, because a message must be alone (E7)."""

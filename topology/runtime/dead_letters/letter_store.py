@@ -10,18 +10,29 @@ processed. Must not know spouts, nor how a letter is served or replayed.
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from acker.ledger import Tree
-from topology.runtime.commits.group_commit import GroupCommit
+from topology.runtime.checkpoints.worker_checkpoints import WorkerCheckpoints
 from topology.runtime.dead_letters.letter import altered, size_of
 from topology.storage.values import Changes, Letter
 
 BYTES_MAX: Final = 256 << 20  # of the letters of one worker
 # of letters that become durable in one commit; further letters are in the next commit
 GROUP_BYTES_MAX: Final = 32 << 20
+
+
+_Undecided: TypeAlias = tuple[Callable[[], None], frozenset[int]]
+_Sent: TypeAlias = tuple[
+    int,
+    dict[str, Letter],
+    dict[str, int],
+    list[frozenset[int]],
+    list[asyncio.Future[None]],
+    dict[str, _Undecided],
+]
 
 
 @dataclass
@@ -42,19 +53,21 @@ class Burial:
 
 
 class LetterStore:
-    """The letters of one worker; a `group_commit.CommitPart` that must gather before the marks do.
+    """The letters of one worker; a `NotedPart` that must gather before the marks do.
 
     `serve` is called with the names of letters that some bolt reads. Spouts wait while the store is `full`, and `why`
     is the reason that they show. `has_room` is called when they may resume.
     """
 
-    def __init__(self, worker: int, group_commit: GroupCommit, max_dead: int, serve: Callable[[str], None]) -> None:
-        self.keeps = group_commit.store is not None
+    def __init__(
+        self, worker: int, checkpoints: WorkerCheckpoints, max_dead: int, serve: Callable[[str], None]
+    ) -> None:
+        self.keeps = checkpoints.store is not None
         self._worker = worker
-        self._keeper = group_commit
+        self._checkpoints = checkpoints
         self._max = max_dead
         self._serve = serve
-        loaded = group_commit.store.loaded if group_commit.store is not None else None
+        loaded = checkpoints.store.loaded if checkpoints.store is not None else None
         self.letters = loaded.letters if loaded else 0  # letters that are stored or about to be
         self._bytes = loaded.letter_bytes if loaded else 0
         self._next = loaded.next_letter if loaded else 1
@@ -64,8 +77,7 @@ class LetterStore:
         self._gone: dict[str, int] = {}  # name → the bytes that its letter had
         self._held: list[frozenset[int]] = []  # numbers of messages that are done after the next commit
         self._waiters: list[asyncio.Future[None]] = []
-        self._sent: tuple[int, dict[str, Letter], dict[str, int], list[frozenset[int]], list[asyncio.Future[None]]]
-        self._sent = 0, {}, {}, [], []  # the share of all these in the commit in progress
+        self._sent: _Sent = 0, {}, {}, [], [], {}  # the share of all these in the commit in progress
         # of messages that died in this life, while their letters are there (E1)
         self._numbers: dict[str, frozenset[int]] = {}
         # letters in flight as they are now, and the number of their users
@@ -75,8 +87,12 @@ class LetterStore:
         # letters of earlier lives that are not finished
         self.left = {*loaded.unserved, *loaded.replaying} if loaded else set[str]()
         self._origins = Counter[int](loaded.dead_origins if loaded else ())  # of the letters that are stored
+        # origins of letters of earlier lives → the messages that their sources have given again, as after --fresh
+        self._given_again: dict[int, frozenset[int]] = dict.fromkeys(self._origins, frozenset())
         self._removed: dict[str, int] = {}  # letters that are being removed → their origins
         self._dead: frozenset[int] | None = None
+        # letters that were delivered → what delivers them once more, and the numbers of the delivery
+        self._undecided: dict[str, _Undecided] = {}
 
     # -- dead messages
 
@@ -95,7 +111,7 @@ class LetterStore:
             self._update(burial.letter.name, burial.letter)
             self._taken.append(burial)
         if self.keeps:
-            self._keeper.want()
+            self._checkpoints.want()
         else:
             self._remember()
 
@@ -137,10 +153,23 @@ class LetterStore:
         if not letter.served:
             self._serve(letter.name)
 
+    @property
+    def may_be_given_again(self) -> Collection[int]:
+        """Return the origins of the letters of earlier lives."""
+        return self._given_again.keys()
+
+    def given_again(self, origin: int, numbers: frozenset[int]) -> None:
+        """A message that has a letter of an earlier life was given again by its source, and is done. Nothing of it may
+        be forgotten as long as the letter may be replayed (E1)."""
+        self._given_again[origin] |= numbers
+
     # -- changed letters
 
-    def change(self, letter: Letter, *, done: frozenset[int] = frozenset()) -> None:
-        """Store the letter as it is now. `done` are numbers of messages that are done once it is stored."""
+    def change(
+        self, letter: Letter, *, done: frozenset[int] = frozenset(), again: Callable[[], None] | None = None
+    ) -> None:
+        """Store the letter as it is now. `done` are numbers of messages that are done once it is stored. `again` is
+        called if the run goes back to a checkpoint before that: the letter is to be delivered once more."""
         if not self.keeps:
             if letter.served:
                 self._forget(letter.name, size_of(letter))
@@ -148,27 +177,33 @@ class LetterStore:
         self._changed[letter.name] = letter
         self._update(letter.name, letter)
         self._held.append(done)
-        self._keeper.want()
+        if again is not None:
+            self._undecided[letter.name] = again, done
+        self._checkpoints.want()
 
-    def remove(self, letter: Letter, *, done: frozenset[int] = frozenset()) -> None:
+    def remove(
+        self, letter: Letter, *, done: frozenset[int] = frozenset(), again: Callable[[], None] | None = None
+    ) -> None:
         """Remove a letter that was replayed or dropped. `done` are numbers of messages that are done once that is
-        stored."""
+        stored; `again` as for `change`."""
+        if again is not None:
+            self._undecided[letter.name] = again, done
         self._gone[letter.name] = size_of(letter)
         self._removed[letter.name] = letter.origin
         self._update(letter.name, None)
         self._held.append(done)
-        self._keeper.want()
+        self._checkpoints.want()
 
     def durable(self) -> asyncio.Future[None]:
         """Return a future that is done once all changes so far are stored. A caller that no longer waits need not
         cancel it."""
         self._waiters.append(future := asyncio.get_running_loop().create_future())
-        self._keeper.want()
+        self._checkpoints.want()
         return future
 
     def now(self, letter: Letter) -> Letter | None:
         """Return the present form of a letter that was read from the store, or None if it is gone."""
-        _, changed, gone, _, _ = self._sent
+        _, changed, gone, _, _, _ = self._sent
         name = letter.name
         if name in self._gone or name in gone:
             return None
@@ -197,13 +232,13 @@ class LetterStore:
 
     async def load(self, names: Sequence[str]) -> list[Letter]:
         """Return the present form of the letters with these names that exist. Raises StoreBroken."""
-        if self._keeper.store is None:
+        if self._checkpoints.store is None:
             return [self._memory[name] for name in names if name in self._memory]
-        store = self._keeper.store
-        found = await self._keeper.call(lambda: store.letters(names, limit=len(names)))
+        store = self._checkpoints.store
+        found = await self._checkpoints.call(lambda: store.letters(names, limit=len(names)))
         return [now for letter in found if (now := self.now(letter)) is not None]
 
-    # -- commits (`group_commit.CommitPart`)
+    # -- checkpoints (`NotedPart`)
 
     def gather(self, changes: Changes) -> None:
         if not self.keeps:
@@ -213,14 +248,15 @@ class LetterStore:
         for burial in self._taken:
             burial.tree.value = 0  # done in this very commit: the marks are gathered next (E2)
         changes.gone += self._gone
-        self._sent = len(self._taken), self._changed, self._gone, self._held, self._waiters
+        self._sent = len(self._taken), self._changed, self._gone, self._held, self._waiters, self._undecided
         self._changed, self._gone, self._held, self._waiters = {}, {}, [], []
+        self._undecided = {}
 
     def kept(self) -> None:
         if not self.keeps:
             return
-        count, changed, gone, _, waiters = self._sent
-        self._sent = 0, {}, {}, [], []
+        count, changed, gone, _, waiters, _ = self._sent
+        self._sent = 0, {}, {}, [], [], {}
         buried, self._taken = self._taken[:count], self._taken[count:]
         for burial in buried:
             self._over(burial)
@@ -232,21 +268,33 @@ class LetterStore:
             self._origins[origin] -= 1
             if self._origins[origin] <= 0:
                 del self._origins[origin]
+                self._given_again.pop(origin, None)
             self._dead = None
             self._forget(name, size)
         for future in waiters:
             if not future.done():
                 future.set_result(None)
         if self._waiting and not self.full:
-            self._keeper.want()
+            self._checkpoints.want()
 
     def not_kept(self) -> None:
-        _, changed, gone, held, waiters = self._sent
-        self._sent = 0, {}, {}, [], []
+        _, changed, gone, held, waiters, undecided = self._sent
+        self._sent = 0, {}, {}, [], [], {}
         self._changed = {**changed, **self._changed}
         self._gone = {**gone, **self._gone}
         self._held = [*held, *self._held]
         self._waiters = [*waiters, *self._waiters]
+        self._undecided = {**undecided, **self._undecided}
+
+    def go_back(self) -> None:
+        """The run is as in the last decided checkpoint: letters that were delivered since then are delivered again."""
+        undecided, self._undecided = self._undecided, {}
+        for name, (again, numbers) in undecided.items():
+            self._gone.pop(name, None)
+            self._removed.pop(name, None)
+            self._changed.pop(name, None)
+            self._numbers[name] = self._numbers.get(name, frozenset()) | numbers  # bolts below know them
+            again()
 
     def _forget(self, name: str, size: int) -> None:
         self._memory.pop(name, None)
@@ -289,9 +337,18 @@ class LetterStore:
             self._dead = frozenset(self._origins)
         return self._dead
 
+    @property
+    def dropped(self) -> frozenset[int]:
+        """Return the origins of letters that are being removed: they will not be replayed any more (P10)."""
+        return frozenset(self._removed.values())
+
     def unfinished(self) -> set[int]:
         """Return the numbers of messages that count as not done. Nothing of them may be forgotten (E1, D17)."""
         burials: Iterable[Burial] = (*self._waiting, *self._taken)
         return set().union(
-            *self._numbers.values(), *(burial.numbers for burial in burials), *self._held, *self._sent[3]
+            *self._numbers.values(),
+            *self._given_again.values(),
+            *(burial.numbers for burial in burials),
+            *self._held,
+            *self._sent[3],
         )

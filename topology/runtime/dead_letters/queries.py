@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Final
 
-from topology.runtime.commits.group_commit import GroupCommit
+from topology.runtime.checkpoints.worker_checkpoints import WorkerCheckpoints
 from topology.runtime.dead_letters.letter import altered
 from topology.runtime.dead_letters.letter_store import LetterStore
 from topology.runtime.dead_letters.replay import LetterReplay
@@ -27,20 +27,20 @@ NO_STATE: Final = "this run keeps no state, so it keeps no dead letters; run it 
 class Answering:
     """Answers questions. `letter_replay` gets the names of letters to replay, once the request is durable."""
 
-    def __init__(self, letter_store: LetterStore, group_commit: GroupCommit, letter_replay: LetterReplay) -> None:
+    def __init__(self, letter_store: LetterStore, checkpoints: WorkerCheckpoints, letter_replay: LetterReplay) -> None:
         self._burying = letter_store
-        self._keeper = group_commit
+        self._checkpoints = checkpoints
         self._letter_replay = letter_replay
 
     async def answer(self, ask: DeadAsk) -> DeadAnswer:
         """Do what is asked. Names that are not here are skipped. An error while reading becomes the answer's
         problem."""
-        if self._keeper.store is None:
+        if self._checkpoints.store is None:
             return DeadAnswer(ask.number, problem=NO_STATE)
         try:
             match ask.act:
                 case "list":
-                    found = await self._keeper.call(partial(self._keeper.store.listed, ask.after, ask.limit))
+                    found = await self._checkpoints.call(partial(self._checkpoints.store.listed, ask.after, ask.limit))
                     return DeadAnswer(ask.number, tuple(map(packed_letter, found)), total=self._burying.letters)
                 case "show":
                     return await self._shown(ask)
@@ -75,7 +75,7 @@ class Answering:
                 durable.add_done_callback(partial(self._begin, [letter.name for letter in done]))
             await asyncio.wait({durable}, timeout=KEPT_S)
             if not durable.done():
-                why = self._keeper.why_full or f"nothing was kept within {KEPT_S:g} s"
+                why = self._checkpoints.why_full or f"nothing was kept within {KEPT_S:g} s"
                 problem = f"this is done as soon as the state can be written again: {why}"
                 break
             names += [letter.name for letter in done]
@@ -104,8 +104,8 @@ class Answering:
 
     async def _groups(self, names: tuple[str, ...]) -> AsyncIterator[list[Letter]]:
         """Yield the letters with these names, or all letters, in their present form, GROUP_MAX at a time."""
-        store = self._keeper.store
+        store = self._checkpoints.store
         assert store is not None, "a run without a store answers before this"
-        wanted = list(dict.fromkeys(names)) or await self._keeper.call(store.names)
+        wanted = list(dict.fromkeys(names)) or await self._checkpoints.call(store.names)
         for start in range(0, len(wanted), GROUP_MAX):
             yield await self._burying.load(wanted[start : start + GROUP_MAX])

@@ -7,6 +7,7 @@ replaced. A request is durable, and the next life of the worker resumes it. Must
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -107,7 +108,7 @@ class LetterReplay(Deliveries):
         letter = self.letter_store.current(tree.letter.name)
         if letter is not None:
             self.home.reporter.revived(letter)
-            self.letter_store.remove(letter, done=tree.numbers)
+            self.letter_store.remove(letter, done=tree.numbers, again=partial(self.add, letter.name))
 
     def spent(self, tree: Delivery, failure: Failure) -> None:
         assert isinstance(tree, Revival)

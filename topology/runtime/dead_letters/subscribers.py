@@ -7,6 +7,7 @@ stores or spouts.
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from random import Random
 
 from topology.components import Message
@@ -70,4 +71,5 @@ class LetterSubscribers(Deliveries):
         """Note that the letter need not be served again, unless the message has died once more since."""
         letter = self.letter_store.current(tree.letter.name)
         if letter is not None and same_death(letter, tree.letter):
-            self.letter_store.change(altered(letter, served=True, unheard=unheard, begun=0), done=tree.numbers)
+            served, again = altered(letter, served=True, unheard=unheard, begun=0), partial(self.add, letter.name)
+            self.letter_store.change(served, done=tree.numbers, again=again)

@@ -7,7 +7,7 @@ that a virtual-time loop drives all of it.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -19,9 +19,11 @@ from acker.identity import KEY_BYTES
 from topology.components import no_folder
 from topology.graph import Graph
 from topology.plan import Plan
+from topology.runtime.checkpoints.coordinator import Coordinator, Member, report_no_last
 from topology.runtime.clock import LoopClock
 from topology.runtime.companions.companions import Companions
 from topology.runtime.control.completion import Workers, WorkerStatus, settle
+from topology.runtime.embedded.checkpoints import LocalMember, attach
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.links.memory import ByReference, Faults, MemoryNetwork, faultless
 from topology.runtime.links.peers import Wiring
@@ -30,16 +32,18 @@ from topology.runtime.run.component_files import ComponentFolder
 from topology.runtime.run.lifecycle import RESUME, RunLifecycle, Takeover, cancelled
 from topology.runtime.run.report import Report
 from topology.runtime.telemetry.failure_log import Reporter
-from topology.runtime.telemetry.metrics import Snapshot, merged
+from topology.runtime.telemetry.metrics import CheckpointFigures, Snapshot, merged
 from topology.runtime.telemetry.stall import LOOK_S, RunFacts, StallWatch, held
 from topology.runtime.worker.context import RunContext
 from topology.runtime.worker.facts import facts_of
 from topology.runtime.worker.shutdown import CLOSE_S
 from topology.runtime.worker.worker import Worker
 from topology.storage.dead_questions import DeadAnswer, DeadAsk
+from topology.storage.directory.decision import NAME as DECIDED
+from topology.storage.directory.decision import DecisionFile
 from topology.storage.directory.state_dir import MemoryNotes, StateDir
-from topology.storage.sqlite.store import SqliteStore
 from topology.storage.store import Store
+from topology.storage.worker_store import open_store
 
 
 class LocalWorkers:
@@ -100,7 +104,7 @@ class EmbeddedRun(RunLifecycle):
         report: Callable[[str], None] = logger.warning,
     ) -> None:
         super().__init__(
-            topology, workers=workers, state_dir=state_dir, takeover=takeover, random=random, report=report
+            topology, workers=workers, state_dir=state_dir, takeover=takeover, random=random, report=report, utc=utc
         )
         self.workers: list[Worker] = []
         self._folder = folder
@@ -108,18 +112,27 @@ class EmbeddedRun(RunLifecycle):
         self._stores = stores or (lambda worker: None)
         self._incarnations: dict[int, int] = {}  # worker → its incarnation
         self._topology_id, self._clean = topology.name, True
-        self._utc = utc
         self._worker_kind = worker_kind
         self._network = MemoryNetwork(faults)
         self._watch = StallWatch()
+        self._has_started = False
         self._is_serving = False
+        self._generation = 1
+        self._first_checkpoint = 0  # the last decided one of the runs before
+        self._decision_file: DecisionFile | None = None  # of a run with several workers that keeps something
 
     def snapshot(self) -> Snapshot | None:
         """Return the counters at this moment, or at the end once it has ended. None before everything is built."""
         if not self.workers:
             return None
         totals = self._totals()
-        return replace(totals, limit=self._watch.text_with(totals))
+        return replace(totals, limit=self._watch.text_with(totals), checkpoint=self._checkpoint_figures())
+
+    def _checkpoint_figures(self) -> CheckpointFigures | None:
+        """The checkpoints of this run, if it keeps something."""
+        if all(worker.checkpoints.store is None for worker in self.workers):
+            return None
+        return self._coordinator.facts.figures(self.workers[0].clock.monotonic())
 
     def _totals(self) -> Snapshot:
         return merged([worker.snapshot() for worker in self.workers])
@@ -156,10 +169,9 @@ class EmbeddedRun(RunLifecycle):
                 else:
                     how = "aborted" if self._abort.is_set() else "stopped"
             finally:
-                for worker in self.workers:
-                    await worker.close()
+                await self._closed()
                 await self._companions.close(self._abort)
-                clean = state is None or startup.ended(state, drained=self._all_done())
+                clean = state is None or startup.ended(state, drained=self._all_done(), was_killed=self._was_killed)
             broken = next((worker.broken for worker in self.workers if worker.broken is not None), None)
             broken = broken or self._companions.failed
             how = "failed" if broken is not None and how != "aborted" else how
@@ -169,19 +181,56 @@ class EmbeddedRun(RunLifecycle):
             keeps = self._state_dir is not None
             return Report(snapshot, how, aborted, broken, summaries, clean=clean, keeps_letters=keeps)
 
+    async def _closed(self) -> None:
+        """End all workers, with a last checkpoint of what is done then (E10). A run that has started nothing needs
+        none: the store has all that there is."""
+        for worker in self.workers:
+            await worker.stop()
+        kept = not self._has_started
+        if self._has_started and all(worker.can_drain for worker in self.workers):
+            try:
+                kept = await self._coordinator.take_last()
+            except Exception as error:  # it is unknown what is decided
+                self._broke([error])
+            if not kept and not any(worker.broken for worker in self.workers):
+                why = next((worker.checkpoints.why_full for worker in self.workers), "") or "a worker is away"
+                report_no_last(why)
+        for worker in self.workers:
+            await worker.close(kept=kept)
+
     def _all_done(self) -> bool:
         """Return True if all that was read is done and stored, and all that an earlier run had in flight came again."""
         done = all(worker.kept and not worker.aborted for worker in self.workers)
-        return done and (self._clean or all(worker.markings.caught_up for worker in self.workers))
+        return done and (self._clean or all(worker.caught_up for worker in self.workers))
+
+    @property
+    def _was_killed(self) -> bool:
+        """True if an earlier run was killed, or one of the workers."""
+        return not self._clean
 
     def _taken_over(self, closing: contextlib.ExitStack) -> StateDir:
         """Take over the state directory. It is given back when `closing` ends."""
         assert self._state_dir is not None
         state, beginning = self._begin_on(self._state_dir, closing)
         self._topology_id, self._clean = beginning.topology_id, beginning.clean
-        opens = partial(SqliteStore, state.files, checked=True)
-        self._stores = lambda worker: opens(beginning.stores[worker], owner=(worker, self._incarnations[worker]))
+        self._first_checkpoint = beginning.decided
+        if len(self._plan.workers) > 1:
+            self._decision_file = decisions = DecisionFile(state.files, state.path / DECIDED)
+            closing.callback(decisions.close)
+        opens = partial(open_store, state.files, logged=self.topology.config.durability != "checkpoint")
+        self._stores = lambda worker: opens(
+            beginning.stores[worker], owner=(worker, self._incarnations[worker]), decided=self._decided
+        )
         return state
+
+    @property
+    def _decided(self) -> int:
+        """The last decided checkpoint."""
+        coordinator = getattr(self, "_coordinator", None)
+        return coordinator.facts.checkpoint if coordinator is not None else self._first_checkpoint
+
+    async def _copies(self, folder: Path) -> Mapping[int, int]:
+        return await self._coordinator.copies(folder)
 
     def _build(self, state: StateDir | None) -> None:
         key = state.key if state else self._random.randbytes(KEY_BYTES)
@@ -200,12 +249,32 @@ class EmbeddedRun(RunLifecycle):
                 folder=self._folder or no_folder,
             ),
             reporter=Reporter(),
-            wiring=Wiring(incarnation, self._network, ByReference(), self._session_lost, self._refused),
         )
+        self._wiring = Wiring(incarnation, self._network, ByReference(), self._session_lost, self._refused)
         for number in self._plan.workers:
             self.workers.append(self._made(number, incarnation))
+        self._coordinator = self._new_coordinator()
+        for worker in self.workers:
+            self._attach(worker)
         self._all_workers = self._every_worker()
         self._join()
+
+    def _new_coordinator(self) -> Coordinator:
+        every_s = self.topology.config.checkpoint_s
+        return Coordinator(self._members, self._decide, first=self._first_checkpoint, every_s=every_s)
+
+    async def _decide(self, checkpoint: int) -> None:
+        """Make a decision durable."""
+        if self._decision_file is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._decision_file.decide, checkpoint)
+
+    def _members(self) -> Sequence[Member] | None:
+        """Return all workers, as the coordinator reaches them; None while one of them is away."""
+        return [LocalMember(worker) for worker in self.workers]
+
+    def _attach(self, worker: Worker) -> None:
+        """Have the answers of a worker reach the coordinator."""
+        attach(worker, self._coordinator)
 
     def _made(self, number: int, incarnation: int) -> Worker:
         """A worker, and the end of its links."""
@@ -214,7 +283,8 @@ class EmbeddedRun(RunLifecycle):
         store = self._stores(number)
         settings: dict[str, Any] = {} if store is None else {"store": store}
         try:
-            worker = self._make(worker=number, incarnation=incarnation, random=random, **settings)
+            wiring = replace(self._wiring, generation=self._generation)
+            worker = self._make(worker=number, incarnation=incarnation, random=random, wiring=wiring, **settings)
         except BaseException:
             if store is not None:
                 store.close()
@@ -233,10 +303,11 @@ class EmbeddedRun(RunLifecycle):
                     worker.peers.join(other.worker, other.owner, "")
 
     def _session_lost(self, owner: int, why: str) -> None:
-        """Fail all trees and begin new sessions: a frame was lost, and the trees that it carried are unknown (A11)."""
-        self._join()
+        """Begin a new generation: a frame was lost, and the trees that it carried are unknown (A11)."""
+        self._coordinator.give_up(why)
+        self._generation += 1
         for worker in self.workers:
-            worker.fail_all(Failure(Reason.PEER_LOST, "links", why))
+            worker.begin_generation(self._generation, why, lambda left: None)
 
     def _refused(self, owner: int, text: str) -> None:
         raise AssertionError(f"the workers of one loop disagree: {text}")
@@ -271,17 +342,20 @@ class EmbeddedRun(RunLifecycle):
 
     async def _serve(self) -> str:
         """Runs until the end, however it comes; returns how."""
+        self._has_started = True
         for worker in self.workers:
             worker.start(killed=True)  # how the process of an earlier run has died is unknown (E7)
         self._is_serving = True
         watching = asyncio.ensure_future(self._look())
+        checkpoints = asyncio.ensure_future(self._coordinator.run())
+        keeping = asyncio.ensure_future(self._keep_older())
         try:
-            how = await self._ending(watching)
+            how = await self._ending(watching, checkpoints, keeping)
             if how in ("stopped", "failed") and all(worker.can_drain for worker in self.workers):
                 await self._drained()
         finally:
             self._is_serving = False
-            await cancelled(watching)
+            await cancelled(watching, checkpoints, keeping)
         return "aborted" if self._abort.is_set() else how
 
     def _ends(self) -> Iterable[tuple[Awaitable[Any], str]]:

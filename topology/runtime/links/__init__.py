@@ -4,6 +4,6 @@
 not know tasks beyond their queues, nor what a tuple means.
 
 Only zap, zeromq import: zmq
-Imports nothing of: topology.storage, topology.runtime.state, topology.runtime.commits, topology.runtime.worker,
+Imports nothing of: topology.storage, topology.runtime.state, topology.runtime.checkpoints, topology.runtime.worker,
   topology.runtime.tasks.outbox, topology.runtime.tasks.spout_task
 """

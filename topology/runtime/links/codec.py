@@ -16,23 +16,20 @@ from typing import Any, Final
 import msgspec
 
 from acker.anchoring import MAX_ROOTS
-from acker.roots import UNTRACKED, WORKERS
+from acker.roots import UNTRACKED
 from topology.components import Source, Tuple
 from topology.plan import Plan, Subscription
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.links.columns import (
     BODY_BYTES,
     COLUMN_MAX,
-    DEAD_MAX,
     ENTRY_BYTES,
     RECORD_BYTES_MAX,
     TEXT_MAX,
     TUPLE_BYTES,
-    UNFINISHED_MAX,
     Body,
     Group,
     array_header,
-    bounded,
     columns,
     failed_of,
     fails_of,
@@ -42,8 +39,6 @@ from topology.runtime.links.columns import (
     pair_columns,
     pairs_of,
     portions,
-    progress_of,
-    put_progress,
 )
 from topology.runtime.links.protocol import FRAME_VERSION, Content, Failed, Frame, FrameError, Greeting, Kind
 from topology.text import printable
@@ -60,7 +55,6 @@ FRAME_BYTES_MAX: Final = (
     (RECORD_BYTES_MAX + TUPLE_BYTES + 16 * MAX_ROOTS + ENTRY_BYTES)  # one record
     + 8 * COLUMN_MAX * (2 + 1 + 1 + 2)  # acks, touches, queued, depths
     + (BODY_BYTES + 8 * COLUMN_MAX)  # fails
-    + 8 * (UNFINISHED_MAX + DEAD_MAX + COLUMN_MAX + 2 * WORKERS)  # progress
     + _header.size
     + 4 * ENTRY_BYTES
 )
@@ -151,8 +145,7 @@ class WireCodec:
         """Return the bodies of one or more frames, and the trees of tuples whose records have no byte form or are too
         long.
 
-        There is at least one body, and none is above FRAME_BYTES_MAX with its header. Progress comes with the last
-        body.
+        There is at least one body, and none is above FRAME_BYTES_MAX with its header. Each has the sender's checkpoint.
         """
         failed: Failed = []
         groups: list[Group] = []
@@ -167,12 +160,11 @@ class WireCodec:
             pair_columns(content.depths),
             portions(fails_of(content.fails), attrgetter("cost"), BODY_BYTES),
         )
+        checkpoint = content.checkpoint
         bodies = [
-            Body(tuples or [], acks or b"", touches or b"", queued or b"", depths or b"", fails or [])
+            Body(tuples or [], acks or b"", touches or b"", queued or b"", depths or b"", fails or [], checkpoint)
             for tuples, acks, touches, queued, depths, fails in parts
-        ] or [Body([], b"", b"", b"", b"", [])]
-        if content.progress is not None:
-            put_progress(bodies[-1], bounded(content.progress))
+        ] or [Body([], b"", b"", b"", b"", [], checkpoint)]
         return [_encode(body) for body in bodies], failed
 
     def _groups(self, address: int, source: Source, tuples: list[Tuple[Any]], failed: Failed) -> list[Group]:
@@ -222,10 +214,9 @@ class WireCodec:
             raise FrameError(f"the body of a frame can't be read: {printable(text_of(error))}") from None
         failed: Failed = []
         batches = [(group.address, self._tuples(group, failed)) for group in read.groups]
-        progress = progress_of(read)
         acks, depths, touches = pairs_of(read.acks), pairs_of(read.depths), set(numbers(read.touches))
         queued = set(numbers(read.queued))
-        return Content(batches, acks, failed_of(read.fails), touches, progress, depths, queued), failed
+        return Content(batches, acks, failed_of(read.fails), touches, depths, read.checkpoint, queued), failed
 
     def _tuples(self, group: Group, failed: Failed) -> list[Tuple[Any]]:
         reading = self._reading(group)

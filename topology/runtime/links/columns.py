@@ -5,7 +5,6 @@ numbers, faster for few numbers or a dict's, and nothing is swapped. Must not kn
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from heapq import nsmallest
 from itertools import groupby, islice
 from struct import pack, unpack
 from typing import Annotated, Any, Final, TypeVar
@@ -13,15 +12,12 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 
 from acker.anchoring import MAX_ROOTS
-from acker.progress import NUMBER_BITS, Progress
-from acker.roots import INCARNATIONS, NUMBERS, WORKERS
 from topology.components import Tuple
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.links.protocol import Failed, FrameError
 
 COLUMN_MAX: Final = 65_536  # numbers (or pairs) of one column; further ones go into the next frame
-UNFINISHED_MAX: Final = 524_288  # messages that one Progress lists: 4 MiB
-DEAD_MAX: Final = 65_536  # origins of dead messages that one Progress lists
+CHECKPOINTS: Final = 2**62  # numbers of checkpoints: more than can be taken
 
 RECORD_BYTES_MAX: Final = 16 << 20  # of one record; several wait in sockets' buffers, and each may be copied twice
 BODY_BYTES: Final = 1 << 20  # of a body's tuples, and of its fails; only a body with one larger record has more
@@ -78,16 +74,7 @@ class Body(_Part):
     queued: Annotated[bytes, msgspec.Meta(max_length=8 * COLUMN_MAX)]
     depths: Annotated[bytes, msgspec.Meta(max_length=16 * COLUMN_MAX)]  # pairs
     fails: Annotated[list[Fails], msgspec.Meta(max_length=BODY_BYTES // ENTRY_BYTES)]
-    newest: Annotated[int, msgspec.Meta(ge=0, lt=WORKERS * INCARNATIONS * NUMBERS)] | None = None  # of Progress
-    unfinished: Annotated[bytes, msgspec.Meta(max_length=8 * UNFINISHED_MAX)] = b""
-    first: Annotated[int, msgspec.Meta(ge=0, lt=WORKERS * INCARNATIONS)] = 0
-    caught_up: bool = False
-    dead: Annotated[bytes, msgspec.Meta(max_length=8 * DEAD_MAX)] = b""
-    settled: Annotated[bytes, msgspec.Meta(max_length=8 * WORKERS)] = b""
-    number: Annotated[int, msgspec.Meta(ge=0, lt=NUMBERS)] = 0
-    heard: Annotated[bytes, msgspec.Meta(max_length=8 * WORKERS)] = b""
-    # each worker has at most this many sub-trees
-    refused: Annotated[bytes, msgspec.Meta(max_length=8 * COLUMN_MAX)] = b""
+    checkpoint: Annotated[int, msgspec.Meta(ge=0, lt=CHECKPOINTS)]
 
 
 # -- columns
@@ -147,43 +134,6 @@ def portions(items: list[T], cost: Callable[[T], int], most: int) -> list[list[T
         found[-1].append(item)
         room -= needed
     return found
-
-
-def bounded(progress: Progress) -> Progress:
-    """Return the same progress, but only up to an older message if more are unfinished than a frame may list.
-
-    Then what is done above that message is forgotten later, and nothing is forgotten too early. The same holds for too
-    many dead messages: then nothing of earlier lives is forgotten.
-    """
-    if len(progress.dead) > DEAD_MAX:
-        progress = progress._replace(dead=frozenset(), caught_up=False)
-    if len(progress.unfinished) <= UNFINISHED_MAX:
-        return progress
-    current = progress.newest >> NUMBER_BITS
-
-    def age(message: int) -> tuple[int, int]:
-        """Smaller is older: by incarnation, counted modulo, up to the newest message's; then by number."""
-        return ((message >> NUMBER_BITS) - current - 1) % INCARNATIONS, message
-
-    oldest = nsmallest(UNFINISHED_MAX, progress.unfinished, age)
-    return progress._replace(newest=oldest[-1], unfinished=frozenset(oldest))
-
-
-def put_progress(body: Body, progress: Progress) -> None:
-    """Add a bounded progress to a body."""
-    body.newest, body.unfinished = progress.newest, column([*progress.unfinished])
-    body.first, body.caught_up = progress.first, progress.caught_up
-    body.dead, body.settled = column([*progress.dead]), column([*progress.settled])
-    body.number, body.heard, body.refused = progress.number, column([*progress.heard]), column([*progress.refused])
-
-
-def progress_of(body: Body) -> Progress | None:
-    """Return the progress of a body, if any. Raises FrameError."""
-    if body.newest is None:
-        return None
-    unfinished, dead, settled = (frozenset(numbers(data)) for data in (body.unfinished, body.dead, body.settled))
-    heard, refused = frozenset(numbers(body.heard)), frozenset(numbers(body.refused))
-    return Progress(body.newest, unfinished, body.first, body.caught_up, dead, settled, body.number, heard, refused)
 
 
 # -- tuples

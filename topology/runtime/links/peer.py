@@ -2,7 +2,8 @@
 
 Tuples leave with the slice that has emitted them, so a lone one at once, and a busy worker fills its frames by itself.
 Acks are in no hurry: they ride with the next tuples, or leave a moment later. While a peer is away, what is for it
-waits, and the spouts that feed it pause. Must not know what carries a frame, nor what its content does here.
+waits, and the spouts that feed it pause. A new generation drops everything that waits. Must not know what carries a
+frame, nor what its content does here.
 """
 
 import asyncio
@@ -10,7 +11,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from acker.progress import Progress
 from topology.components import Tuple
 from topology.runtime.failures import Failure
 from topology.runtime.links.protocol import Carrier, Codec, Content, Failed, Frame, Greeting, Kind, Session
@@ -66,24 +66,23 @@ class RemoteQueue:
 
 
 class Notices:
-    """News that wait to leave for a peer, beside tuples and acks: of trees, of queues, of this home's progress."""
+    """News that wait to leave for a peer, beside tuples and acks: of trees and of queues."""
 
-    __slots__ = ("depths", "fails", "progress", "queued", "touches")
+    __slots__ = ("depths", "fails", "queued", "touches")
 
     def __init__(self) -> None:
         self.fails: list[tuple[int, Failure]] = []
         self.touches: set[int] = set()
         self.queued: set[int] = set()
         self.depths: dict[int, int] = {}
-        self.progress: Progress | None = None
 
     def __bool__(self) -> bool:
-        news = self.fails or self.touches or self.queued or self.depths or self.progress is not None
-        return bool(news)
+        return bool(self.fails or self.touches or self.queued or self.depths)
 
 
 class Peer:
-    """One other worker: away, or joined under an owner, and then in one session per direction at a time."""
+    """One other worker: away, or joined under an owner, and then in one session per direction at a time. Both have the
+    number of the generation."""
 
     acks: dict[int, int]  # root → the value that waits to leave
     _notices: Notices
@@ -98,13 +97,15 @@ class Peer:
         carrier: Carrier,
         codec: Codec,
         failed: Callable[[Failed], None],
+        gathered: Callable[[], int],
+        generation: int,
     ) -> None:
         self.worker = worker
         self.owner: int | None = None  # theirs; None while it is away
         self.newest = -1  # the last owner that it was joined under
         self.welcomed = False  # whether content may leave
         self.receiving: Session[tuple[Content, Failed]] | None = None
-        self.session = 0  # the one in which content leaves
+        self.generation = generation  # the number of the session in which content leaves
         self.sent = 0  # frames of it, so the number of the next one
         self.queues: dict[int, RemoteQueue] = {}
         self.heard_at = 0.0  # loop time of the last frame of it that was read
@@ -112,6 +113,7 @@ class Peer:
         self._mine, self._run, self._greeting = mine, run, greeting
         self._carrier, self._codec = carrier, codec
         self._failed = failed  # called with the trees of tuples that no frame can carry
+        self._gathered = gathered  # returns the newest checkpoint that this worker has gathered
         self._loop = asyncio.get_running_loop()
         self._sending = False
         self._timer: asyncio.TimerHandle | None = None  # of acks that wait for a ride
@@ -122,15 +124,25 @@ class Peer:
     # -- sessions
 
     def join(self, owner: int) -> None:
-        """Begins a session with this owner; what waits leaves once it is welcomed."""
+        """Begins a session with this owner; what waits leaves once it is welcomed. At most once per owner and
+        generation."""
         self.owner = self.newest = owner
-        self.session += 1
         self.sent = 0
         self.greet()
 
     def part(self) -> None:
         """The peer is gone: sessions with it are over, and what waited for it is dropped (its trees fail)."""
         self.owner = None
+        self._end_sessions()
+
+    def begin_generation(self, generation: int) -> None:
+        """Ends all sessions, drops what waits, and begins a session of this generation if the peer is there."""
+        self._end_sessions()
+        self.generation = generation
+        self.sent = 0
+        self.greet()
+
+    def _end_sessions(self) -> None:
         self.welcomed = False
         self._end_receiving()
         self._clear()
@@ -147,22 +159,18 @@ class Peer:
             self._greeter.cancel()
             self._greeter = None
         if self.owner is not None and not self.welcomed:
-            self._carrier.send(self._frame(Kind.HELLO, self.session, 0, self._greeting))
+            self._carrier.send(self._frame(Kind.HELLO, 0, self._greeting))
             self._greeter = self._loop.call_later(HELLO_S, self.greet)
 
     def greeted(self, frame: Frame) -> None:
-        """Takes a hello that agrees with us, for the first time or again; not one of a session before this one."""
-        if self.receiving is not None and frame.session < self.receiving.session:
-            self.foreign += 1
-            return
-        if self.receiving is None or self.receiving.session != frame.session:
-            self._end_receiving()
+        """Takes a hello of this generation that agrees with us, for the first time or again."""
+        if self.receiving is None:
             self.receiving = Session(frame.sender, self._mine, frame.session)
-        self._carrier.send(self._frame(Kind.WELCOME, frame.session, 0, self._greeting))
+        self._carrier.send(self._frame(Kind.WELCOME, 0, self._greeting))
 
-    def welcome(self, session: int) -> bool:
-        """Lets content leave; False where another session was welcomed, or this one was before."""
-        if session != self.session or self.welcomed:
+    def welcome(self) -> bool:
+        """Lets content of this generation leave; False if it was welcomed before."""
+        if self.welcomed:
             return False
         self.welcomed = True
         for queue in self.queues.values():
@@ -198,10 +206,6 @@ class Peer:
         self._notices.queued.add(root)
         self.send_soon()
 
-    def tell_progress(self, progress: Progress) -> None:
-        self._notices.progress = progress
-        self.send_soon()
-
     def tell_depth(self, address: int, depth: int) -> None:
         self._notices.depths[address] = depth
         self.send_soon()
@@ -232,13 +236,14 @@ class Peer:
         queues = [queue for queue in self.queues.values() if queue.queue]
         batches = [(queue.address, queue.queue[:TUPLES_MAX]) for queue in queues]
         news = self._notices
-        content = Content(batches, self.acks, news.fails, news.touches, news.progress, news.depths, news.queued)
+        gathered = self._gathered()
+        content = Content(batches, self.acks, news.fails, news.touches, news.depths, gathered, news.queued)
         for queue in queues:
             del queue.queue[:TUPLES_MAX]
         self._start_empty()
         bodies, failed = self._codec.encode(content)
         for body in bodies:
-            frame = self._frame(Kind.CONTENT, self.session, self.sent, body)
+            frame = self._frame(Kind.CONTENT, self.sent, body)
             self.sent += 1
             if self._unsent or not self._carrier.send(frame):
                 self._unsent.append(frame)
@@ -259,9 +264,9 @@ class Peer:
         if self._waits():
             self.send_now()
 
-    def _frame(self, kind: Kind, session: int, number: int, body: Any) -> Frame:
+    def _frame(self, kind: Kind, number: int, body: Any) -> Frame:
         assert self.owner is not None, "frames are for a peer that is there"
-        return Frame(kind, self._run, self._mine, self.owner, session, number, body)
+        return Frame(kind, self._run, self._mine, self.owner, self.generation, number, body)
 
     def _clear(self) -> None:
         for queue in self.queues.values():

@@ -10,9 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from acker.floors import Floors
 from acker.ledger import Ledger
-from acker.progress import Progress
 from acker.roots import worker_of, worker_of_owner
 from topology.components import Tuple
 from topology.plan import Plan
@@ -39,27 +37,40 @@ SILENT_S: Final = 3 * BEAT_S  # seconds without any frame of a peer
 logger = logging.getLogger("kedge")
 
 
+class Cuts(Protocol):
+    """The checkpoints of the worker, as far as its links see them."""
+
+    @property
+    def gathered(self) -> int:
+        """The newest checkpoint that this worker has gathered. Everything that leaves carries it."""
+        ...
+
+    def saw(self, checkpoint: int) -> None:
+        """A sender has gathered a newer checkpoint. Gather it before anything is read that came with it."""
+
+
 class LinkHost(Protocol):
     """The worker, as far as its links see it."""
 
     ledger: Ledger[Any]
-    floors: Floors
     executors: dict[tuple[str, int], Executor]
 
+    @property
+    def checkpoints(self) -> Cuts: ...
     def completed(self, trees: list[Any]) -> None: ...
     def fail(self, root: int, failure: Failure) -> None: ...
     def reported(self, failure: Failure) -> None: ...
     def touch(self, root: int) -> None: ...
-    def progressed(self, progress: Progress) -> None: ...
 
 
 @dataclass(frozen=True)
 class Wiring:
     """The parts of a worker's links, and callbacks for errors.
 
-    run      Number of this run, known to all of its workers.
-    lost     Called with the owner whose frame never arrived, and a sentence.
-    refused  Called with the owner of an invalid hello, and a sentence.
+    run         Number of this run, known to all of its workers.
+    lost        Called with the owner whose frame never arrived, and a sentence.
+    refused     Called with the owner of an invalid hello, and a sentence.
+    generation  The generation of the run that the worker begins in.
     """
 
     run: int
@@ -67,6 +78,7 @@ class Wiring:
     codec: Codec
     lost: Callable[[int, str], None]
     refused: Callable[[int, str], None]
+    generation: int = 1
 
 
 def greeting_of(plan: Plan) -> Greeting:
@@ -76,7 +88,12 @@ def greeting_of(plan: Plan) -> Greeting:
 
 
 class Peers:
-    """All peers of one worker. `malformed` and `foreign` count the frames that were dropped before they were read."""
+    """All peers of one worker. `malformed` and `foreign` count the frames that were dropped before they were read.
+
+    All sessions are of `generation`. A frame of another one has no effect, so what was sent before a death can't meet
+    what was sent after it. Two workers hear of a death one after the other: the first one's hello is repeated until the
+    other one is there too, and content leaves only then.
+    """
 
     def __init__(
         self,
@@ -86,6 +103,7 @@ class Peers:
         wiring: Wiring,
     ) -> None:
         self.malformed = self.foreign = 0
+        self.generation = self.begun_in = wiring.generation
         self.on_linked: Callable[[], None] = lambda: None  # called when all joined peers have welcomed this worker
         self._home = home
         self.mine = mine
@@ -101,7 +119,6 @@ class Peers:
         self._loop = asyncio.get_running_loop()
         self._beat_at = self._loop.time()
         self._closed = False
-        self._progress: Progress | None = None  # the last one that was sent
         self.by_worker = {
             worker: Peer(
                 worker,
@@ -111,6 +128,8 @@ class Peers:
                 carrier=wiring.carrier,
                 codec=wiring.codec,
                 failed=self._fail_all,
+                gathered=lambda: home.checkpoints.gathered,
+                generation=wiring.generation,
             )
             for worker in plan.workers
             if worker != worker_of_owner(mine)
@@ -119,21 +138,28 @@ class Peers:
     # -- peers
 
     def join(self, worker: int, owner: int, address: str) -> None:
-        """Begin a session with a worker. What is for it leaves once it has welcomed this worker. If it was joined under
-        another owner, or in another session, that session ends first."""
+        """Begin a session with a worker, at most once per owner and generation. What is for it leaves once it has
+        welcomed this worker. If it was joined under another owner, that session ends first."""
         peer = self.by_worker[worker]
         if peer.owner is not None:
             self._leave(peer.owner)
-        self._home.floors.begins(worker, owner)
         self._carrier.connect(worker, address)
         peer.join(owner)
-        if self._progress is not None:  # a new life must know it, and later only changes are sent
-            peer.tell_progress(self._progress)
 
     def gone(self, owner: int) -> None:
         """Close the link to a dead owner. Does nothing if the link was closed before."""
-        self._home.floors.ends(owner)
         self._leave(owner)
+
+    def begin_generation(self, number: int) -> None:
+        """End all sessions, and begin one of this generation with each joined peer. Everything that waits for a peer is
+        dropped, for a peer that is away too. Call it once no slice is under way: what is emitted later is of the new
+        generation. Raises ValueError for a number that is not newer."""
+        if number <= self.generation:
+            raise ValueError(f"generation {number} can't follow generation {self.generation}")
+        self.generation = number
+        self._reported_full.clear()
+        for peer in self.by_worker.values():
+            peer.begin_generation(number)
 
     def _leave(self, owner: int) -> None:
         for worker, peer in self.by_worker.items():
@@ -172,13 +198,6 @@ class Peers:
         peer = self.by_worker.get(worker_of(root))
         if peer is not None and peer.owner is not None:
             peer.tell_queued(root)
-
-    def tell_progress(self, progress: Progress) -> None:
-        """Send progress to all joined peers, and to each peer that is joined later."""
-        self._progress = progress
-        for peer in self.by_worker.values():
-            if peer.owner is not None:
-                peer.tell_progress(progress)
 
     def queue(self, worker: int, at: tuple[str, int]) -> RemoteQueue:
         """Return the queue of a task that runs on another worker."""
@@ -246,23 +265,27 @@ class Peers:
         """Reads a frame, and those that waited for it. Drops, and counts, what is not for this session (A15)."""
         peer = self.by_worker.get(worker_of_owner(frame.sender))
         known = peer is not None and frame.sender == peer.owner and frame.receiver == self.mine
-        if peer is None or not known or frame.run != self._run:
+        if peer is None or not known or frame.run != self._run or frame.session != self.generation:
             self.foreign += not self._is_usual(frame)
         elif frame.kind == Kind.HELLO:
             self._greeted(peer, frame)
         elif frame.kind == Kind.WELCOME:
-            if peer.welcome(frame.session) and self.linked:
+            if peer.welcome() and self.linked:
                 self.on_linked()
         else:
             self._content(peer, frame)
 
     def _is_usual(self, frame: Frame) -> bool:
-        """Return whether a healthy run drops such a frame, too. Examples: the hello of a peer that is not joined yet
-        and will say hello again, or frames that a peer sent before it heard that this worker left all others."""
+        """Return whether a healthy run drops such a frame, too. Examples: the hello of a peer that is not joined yet or
+        is a generation ahead, and says hello again; or frames that a peer sent before it heard that this worker left
+        all others."""
         peer = self.by_worker.get(worker_of_owner(frame.sender))
         if peer is None or (frame.run, frame.receiver) != (self._run, self.mine):
             return False
-        return frame.sender == peer.newest if self._closed else frame.kind == Kind.HELLO and frame.sender > peer.newest
+        if self._closed:
+            return frame.sender == peer.newest
+        is_ahead = frame.sender == peer.newest and frame.session > self.generation
+        return frame.kind == Kind.HELLO and (is_ahead or frame.sender > peer.newest)
 
     def _greeted(self, peer: Peer, frame: Frame) -> None:
         theirs: Greeting = frame.body
@@ -309,6 +332,9 @@ class Peers:
             self._lost(session.sender, f"too many frames came from worker {peer.worker} before one that is missing")
 
     def _read(self, peer: Peer, content: Content) -> None:
+        checkpoints = self._home.checkpoints
+        if content.checkpoint > checkpoints.gathered:  # its cause may be behind a cut that is still ahead here
+            checkpoints.saw(content.checkpoint)
         fed: list[Executor] = []
         for address, tuples in content.batches:
             executor = self._home.executors[self._addresses[address]]
@@ -325,8 +351,6 @@ class Peers:
             self._home.touch(root)
         for root in content.queued:
             self._home.ledger.renew(root)
-        if content.progress is not None:
-            self._home.progressed(content.progress)
         for address, depth in content.depths.items():
             queue = peer.queues.get(address)
             if queue is not None:

@@ -2,8 +2,9 @@
 
 Frames of one session arrive once and in order, or the session is lost and both ends learn of it. Nothing is sent again
 (A11). A lost session fails every tree, and replays do the rest. A session begins with a hello, which names versions,
-owners and the plan, and a welcome; only then does content leave. Pure: carriers (`memory`, `carrier`) bring bytes and
-time in. Must not know what a frame's content does to a worker.
+owners and the plan, and a welcome; only then does content leave. All sessions of a generation of the run have its
+number, and a worker takes frames of its own generation only. Pure: carriers (`memory`, `carrier`) bring bytes and time
+in. Must not know what a frame's content does to a worker.
 """
 
 import enum
@@ -11,11 +12,10 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from acker.progress import Progress
 from topology.components import Tuple
 from topology.runtime.failures import Failure
 
-FRAME_VERSION: Final = 1  # version of frames, their bytes and meaning; both ends must have the same
+FRAME_VERSION: Final = 2  # version of frames, their bytes and meaning; both ends must have the same
 EARLY_MAX: Final = 256  # frames that may wait for a missing one
 EARLY_BYTES_MAX: Final = 64 * 1024 * 1024  # bytes of the frames that wait
 EARLY_S: Final = 1.0  # seconds that they may wait; then the missing frame is lost
@@ -43,7 +43,7 @@ class Greeting(msgspec.Struct, frozen=True):
 
 class Frame(msgspec.Struct, frozen=True, eq=False):
     """One unit that leaves a worker for another. Owners are (worker, incarnation) packed, so that a superseded one is
-    recognised (A15). `session` is drawn by the sender, and names the session that the frame belongs to."""
+    recognised (A15). `session` is the sender's generation: between two owners there is one session per generation."""
 
     kind: int
     run: int  # number of this run, known to all of its workers
@@ -64,8 +64,8 @@ class Content(msgspec.Struct, eq=False):
     acks: dict[int, int]  # root → value, merged: one pair per root
     fails: list[tuple[int, Failure]]
     touches: set[int]
-    progress: Progress | None  # which of the sender's messages are done; None if unchanged
     depths: dict[int, int]  # address → how many tuples wait there, if a spout should react to the change
+    checkpoint: int  # the newest one that the sender has gathered: what is in here may have its cause behind that cut
     queued: set[int] = msgspec.field(default_factory=set)  # touches of trees that wait in a queue which moves (A9)
 
 

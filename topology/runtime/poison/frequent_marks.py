@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from topology.runtime.commits.group_commit import GroupCommit
+from topology.runtime.checkpoints.worker_checkpoints import WorkerCheckpoints
 from topology.runtime.poison.records import TrialNotes
 from topology.runtime.poison.suspects import PartitionEpoch, Task, beyond, under_way
 from topology.runtime.tasks.spout_task import SpoutTask
@@ -24,15 +24,15 @@ UNKEPT_MAX: Final = 2 * AHEAD_MAX
 
 
 class CloseMarks:
-    """A `group_commit.CommitPart`; add it after the part of the marks. `window` is how many messages of one task may be
+    """A `NotedPart`; add it after the part of the marks. `window` is how many messages of one task may be
     in flight."""
 
     def __init__(
-        self, readers: Sequence[SpoutTask], group_commit: GroupCommit, notes: TrialNotes, *, window: int
+        self, readers: Sequence[SpoutTask], checkpoints: WorkerCheckpoints, notes: TrialNotes, *, window: int
     ) -> None:
         self._marks: dict[tuple[Task, PartitionEpoch], Mark] = {}
         self._readers = readers
-        self._keeper = group_commit
+        self._checkpoints = checkpoints
         self._notes = notes
         self._ahead_max = min(window, AHEAD_MAX)
         self._hurried = False
@@ -41,7 +41,7 @@ class CloseMarks:
         self._reached: dict[int, int] = {}  # reader → messages that it had emitted when its marks were stored last
         self._given: dict[int, int] = {}  # the same for the commit in progress
         self._sent: list[Mark] = []  # the marks of the commit in progress
-        group_commit.add(self)
+        checkpoints.add(self)
 
     def begin(self, loaded: Loaded) -> None:
         """Load what an earlier life left. Its notes are stored again before anything is read."""
@@ -55,7 +55,7 @@ class CloseMarks:
         passed_s = loop.time() - since
         self._hurried = passed_s < HURRY_S or (passed_s < HURRY_MOST_S and self._behind())
         if self._hurried:
-            self._keeper.want()
+            self._checkpoints.want()
             self._next = loop.call_later(HURRIED_S, self._hurry, loop, since)
 
     def close(self) -> None:
@@ -79,8 +79,8 @@ class CloseMarks:
             why = "its position is not stored yet, and its worker has died a moment ago"
         else:
             return ""
-        self._keeper.want()
-        return self._keeper.why_full or why
+        self._checkpoints.want()
+        return self._checkpoints.why_full or why
 
     def gather(self, changes: Changes) -> None:
         self._given = {id(reader): reader.counters.emitted for reader in self._readers}

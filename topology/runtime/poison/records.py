@@ -5,19 +5,19 @@ Must not know which messages are suspects, nor what is tried when.
 
 from collections.abc import Iterable
 
-from topology.runtime.commits.group_commit import GroupCommit
+from topology.runtime.checkpoints.worker_checkpoints import WorkerCheckpoints
 from topology.runtime.poison.suspects import Key, key_of
 from topology.storage.values import Changes, Trial
 
 
 class TrialNotes:
-    """A `group_commit.CommitPart`. `rows` is what is stored now."""
+    """A `NotedPart`. `rows` is what is stored now."""
 
-    def __init__(self, group_commit: GroupCommit) -> None:
+    def __init__(self, checkpoints: WorkerCheckpoints) -> None:
         self.rows: dict[Key, Trial] = {}
         self._changed: dict[Key, Trial | None] = {}  # None: to be removed
         self._sent: dict[Key, Trial | None] = {}  # the changes in the commit in progress
-        group_commit.add(self)
+        checkpoints.add(self)
 
     def load(self, trials: Iterable[Trial]) -> None:
         """Take over what an earlier life left."""

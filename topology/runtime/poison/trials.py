@@ -30,7 +30,7 @@ from math import ceil
 from typing import Any, Final, NamedTuple, Protocol
 
 from topology.codes.runtime import REPLAYING_ONE_BY_ONE
-from topology.runtime.commits.group_commit import GroupCommit
+from topology.runtime.checkpoints.worker_checkpoints import WorkerCheckpoints
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.poison.frequent_marks import UNKEPT_MAX, CloseMarks
 from topology.runtime.poison.records import TrialNotes
@@ -83,14 +83,14 @@ class Trials:
     Call `begin` before they read, and run `run` as a task. `window` is how many messages of one task may be in flight.
     """
 
-    def __init__(self, spout_tasks: Mapping[Any, SpoutTask], group_commit: GroupCommit, *, window: int) -> None:
+    def __init__(self, spout_tasks: Mapping[Any, SpoutTask], checkpoints: WorkerCheckpoints, *, window: int) -> None:
         self.on = False
         self.turns: TrialTurns = Alone()
         self.others: list[PausedTrees] = []
         self._spout_tasks = [*spout_tasks.values()]
-        self._keeper = group_commit
-        self._notes = TrialNotes(group_commit)
-        self._close_marks = CloseMarks(self._spout_tasks, group_commit, self._notes, window=window)
+        self._checkpoints = checkpoints
+        self._notes = TrialNotes(checkpoints)
+        self._close_marks = CloseMarks(self._spout_tasks, checkpoints, self._notes, window=window)
         self._window = window
         self._suspects: list[Pending] = []
         self._running: Pending | None = None
@@ -109,8 +109,8 @@ class Trials:
 
     def begin(self, *, killed: bool) -> None:
         """Looks at what the deaths of this worker have left. `killed`: how it died last."""
-        if self._keeper.store is not None and self._spout_tasks:
-            loaded = self._keeper.loaded
+        if self._checkpoints.store is not None and self._spout_tasks:
+            loaded = self._checkpoints.loaded
             self._look_back(loaded, killed)
             self._close_marks.begin(loaded)
         if self._zones:
@@ -274,8 +274,8 @@ class Trials:
         return bool(self._suspects)
 
     async def _keep(self) -> None:
-        while not await self._keeper.commit():
-            await self._keeper.room()
+        while not await self._checkpoints.commit():
+            await self._checkpoints.room()
 
     async def _turn(self) -> None:
         granted = asyncio.Event()

@@ -22,24 +22,31 @@ from topology.filesystem.files import DiskFiles
 from topology.plan import Plan
 from topology.runtime.asyncio_tools import settle_heap
 from topology.runtime.clock import LoopClock
+from topology.runtime.control.frontiers import frontier_of, packed_note
 from topology.runtime.control.messages import (
+    Barrier,
     Begin,
     Broke,
+    CheckpointDecided,
+    CheckpointGivenUp,
+    CheckpointSettled,
+    CheckpointWanted,
     Close,
     Closed,
+    CopyStore,
     Done,
     Drain,
-    Fail,
     Failing,
     Flush,
-    Gone,
+    Generation,
+    HomeNote,
     Join,
     Linked,
     Look,
     Looked,
     Lost,
     Order,
-    Parted,
+    Prepared,
     Probe,
     Ready,
     Recovered,
@@ -47,9 +54,14 @@ from topology.runtime.control.messages import (
     SourcesEnded,
     Start,
     Status,
+    StopWork,
+    StoreCopied,
+    TakeNote,
     TrialOver,
     TrialTurn,
     TrialWanted,
+    Unprepared,
+    WorkStopped,
 )
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.links.carrier import WireCarrier
@@ -69,8 +81,8 @@ from topology.runtime.worker.facts import facts_of
 from topology.runtime.worker.shutdown import CLOSE_S
 from topology.runtime.worker.worker import Worker
 from topology.storage.dead_questions import DeadAsk
-from topology.storage.sqlite.store import SqliteStore
-from topology.storage.store import StoreBroken
+from topology.storage.store import Store, StoreBroken
+from topology.storage.worker_store import open_store
 from topology.user_frames import described
 
 CHECK_S: Final = 0.25  # seconds between two looks for something that the links have overlooked
@@ -102,7 +114,9 @@ class WorkerLoop:
         self._closing = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._summaries: dict[str, list[str]] = {}
-        self._joined: set[int] = set()
+        self._stopping: asyncio.Task[None] | None = None
+        self._kept = False  # whether all that was done is in a decided checkpoint
+        self._joined: set[int] = set()  # owners that live
         random = Random(begin.seed)
         self._directory = begin.directory
         self._address = address = _address_of(begin, random)
@@ -113,7 +127,7 @@ class WorkerLoop:
             peers=len(plan.workers) - 1,
             keys=CurveKeys(begin.public, begin.secret, begin.keys) if begin.public else None,
         )
-        store: SqliteStore | None = None
+        store: Store | None = None
         try:
             store = _store_of(begin)
             self.worker = Worker(
@@ -124,16 +138,10 @@ class WorkerLoop:
                 store=store,
                 random=random,
                 reporter=Reporter(),
-                wiring=Wiring(
-                    begin.run,
-                    self._carrier,
-                    WireCodec(plan),
-                    lost=lambda owner, why: pulse.say(Lost(owner, safe(why))),
-                    refused=lambda owner, text: pulse.say(Refused(owner, safe(text))),
-                ),
+                wiring=self._wiring(begin, plan),
             )
             self.worker.peers.on_linked = self._linked
-            self.worker.group_commit.more_comes = lambda: self._carrier.at_hand
+            self._tell_of_checkpoints()
             self._address = self._carrier.bind(address)
         except BaseException:
             self._carrier.close()
@@ -147,6 +155,17 @@ class WorkerLoop:
         pulse.attach(self.loop, self._obey)
         self._check()
 
+    def _wiring(self, begin: Begin, plan: Plan) -> Wiring:
+        say = self._pulse.say
+        return Wiring(
+            begin.run,
+            self._carrier,
+            WireCodec(plan),
+            lost=lambda owner, why: say(Lost(owner, safe(why))),
+            refused=lambda owner, text: say(Refused(owner, safe(text))),
+            generation=begin.generation,
+        )
+
     async def live(self) -> None:
         """Open, run and close everything. Raises what keeps the worker from starting, after everything is closed."""
         try:
@@ -157,7 +176,7 @@ class WorkerLoop:
                 settle_heap()
                 self._spawn(self._tell_broken(), "stopping")
                 await self._closing.wait()
-                if not self.abandoned:
+                if not self.abandoned and self._stopping is None:
                     self._summaries = self.worker.summaries()
         finally:
             await self._close()
@@ -183,8 +202,15 @@ class WorkerLoop:
     async def _close(self) -> None:
         for task in self._tasks:
             task.cancel()
-        await self.worker.close()
+        if self._stopping is not None:
+            await self._stopping
+        await self.worker.close(kept=self._kept)
         self._carrier.close()
+
+    async def _stop(self) -> None:
+        self._summaries = self.worker.summaries()
+        await self.worker.stop()
+        self._pulse.say(WorkStopped())
 
     def _check(self) -> None:
         self._carrier.check(self.loop.time())
@@ -193,8 +219,8 @@ class WorkerLoop:
     def last_word(self) -> Closed:
         """Return the last message, after all is closed."""
         summaries = {name: [safe(line) for line in lines] for name, lines in self._summaries.items()}
-        worker, caught_up = self.worker, self.worker.markings.caught_up
-        kept = worker.kept and (caught_up or not worker.group_commit.loaded.deaths)
+        worker, caught_up = self.worker, self.worker.caught_up
+        kept = worker.kept and (caught_up or not worker.checkpoints.loaded.deaths)
         return Closed(metrics.packed(worker.snapshot()), worker.aborted, summaries, kept, caught_up)
 
     def abandon(self) -> None:
@@ -222,12 +248,19 @@ class WorkerLoop:
                 self._pulse.say(Looked(number, facts_of(self.loop.time(), [self.worker], root)))
             case Join():
                 self._join(order)
-            case Gone(owner):
-                self.worker.peers.gone(owner)
-                self._pulse.say(Parted(owner))
-            case Fail(owner, why, killed, ran):
-                recovered = partial(self._recovered, owner)
-                self._pulse.say(Failing(owner, self.worker.fail_for(why, recovered, Fallen(owner, killed, ran))))
+            case Generation():
+                self._begin_generation(order)
+            case TakeNote(checkpoint):
+                note, quiet = self.worker.checkpoints.note(checkpoint)
+                self._pulse.say(HomeNote(checkpoint, packed_note(note), quiet))
+            case Barrier(checkpoint, notes, alone):
+                self.worker.checkpoints.gather(frontier_of(checkpoint, notes), alone=alone)
+            case CheckpointDecided(checkpoint):
+                self.worker.checkpoints.decided(checkpoint)
+            case CheckpointGivenUp(checkpoint):
+                self.worker.checkpoints.given_up(checkpoint)
+            case CopyStore(checkpoint, path):
+                self.worker.checkpoints.copy(checkpoint, Path(path))
             case TrialTurn():
                 self._turns.granted()
             case Start(killed):
@@ -240,17 +273,43 @@ class WorkerLoop:
                 self._spawn(self._answer(order), "dead letters")
             case Drain():
                 self.worker.drain()
-            case Close():
+            case StopWork():
+                self._stopping = self.loop.create_task(self._stop(), name="stop")
+                self._stopping.add_done_callback(self._ended)
+            case Close(kept):
+                self._kept = kept
                 self._closing.set()
             case _:
                 raise ValueError(f"unexpected order for a running worker: {type(order).__name__}")
 
     def _join(self, order: Join) -> None:
+        peers = self.worker.peers
+        if order.generation > peers.generation:  # of a death while this worker was not known to others
+            peers.begin_generation(order.generation)
         for at in order.peers:
-            self._joined.add(at.worker)
-            self.worker.peers.join(at.worker, at.owner, at.address)
-        if not order.peers and self.worker.peers.linked:  # no peer is going to welcome it
+            self._joined.add(at.owner)
+            self.worker.link(at.worker, at.owner, at.address)
+        if not order.peers and peers.linked:  # no peer is going to welcome it
             self._linked()
+
+    def _begin_generation(self, order: Generation) -> None:
+        owner = order.owner
+        self._joined.discard(owner)
+        fallen = Fallen(owner, order.killed, order.ran)
+        recovered = partial(self._recovered, owner)
+        trees = self.worker.begin_generation(order.number, order.why, recovered, fallen, gone=owner)
+        self._pulse.say(Failing(owner, trees))
+
+    def _tell_of_checkpoints(self) -> None:
+        """Have the worker's checkpoints tell the supervisor what becomes of each."""
+        checkpoints, say = self.worker.checkpoints, self._pulse.say
+        checkpoints.answers.prepared = lambda checkpoint, size, seconds: say(Prepared(checkpoint, size, seconds))
+        checkpoints.answers.unprepared = lambda checkpoint, why: say(Unprepared(checkpoint, safe(why)))
+        checkpoints.answers.settled = lambda checkpoint: say(CheckpointSettled(checkpoint))
+        checkpoints.answers.copied = lambda checkpoint, commits, problem: say(
+            StoreCopied(checkpoint, commits, safe(problem))
+        )
+        checkpoints.answers.wanted = lambda: say(CheckpointWanted())
 
     def _linked(self) -> None:
         self._pulse.say(Linked(len(self._joined)))
@@ -310,8 +369,9 @@ def _context_of(begin: Begin, plan: Plan, notes: SupervisorNotes, loop: asyncio.
     )
 
 
-def _store_of(begin: Begin) -> SqliteStore | None:
+def _store_of(begin: Begin) -> Store | None:
     """Return the store of this life, which the supervisor has checked. Raises StartError."""
     if not begin.store:
         return None
-    return SqliteStore(DiskFiles(), Path(begin.store), owner=(begin.worker, begin.incarnations[0]), checked=True)
+    owner = begin.worker, begin.incarnations[0]
+    return open_store(DiskFiles(), Path(begin.store), owner=owner, decided=begin.decided, logged=begin.logged)

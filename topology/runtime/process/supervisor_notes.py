@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from topology.codes.startup import SOURCE_NOTE_NOT_KEPT, SUPERVISOR_NOT_ANSWERING
 from topology.errors import NotesAway, StartError
-from topology.runtime.control.messages import Begin, Incarnations, NeedIncarnation, Note, Noted, Word
+from topology.runtime.control.messages import Begin, Incarnations, KeepNote, NeedIncarnation, Noted, Word
 
 
 class SupervisorNotes:
@@ -48,7 +48,7 @@ class SupervisorNotes:
         event, problems = threading.Event(), list[Noted]()
         self._asked[number] = event, problems
         try:
-            self._say(Note(number, name, text))
+            self._say(KeepNote(number, name, text))
             event.wait()
         finally:
             del self._asked[number]

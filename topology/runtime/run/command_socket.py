@@ -13,17 +13,18 @@ import os
 import socket
 import stat
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
 from topology.codes.startup import COMMAND_SOCKET_UNAVAILABLE, RUN_COMMAND_RAISED
-from topology.errors import StartError
+from topology.errors import KedgeError, StartError
 from topology.runtime.run.report import Report
 from topology.runtime.run.run_dir import RunDir
 from topology.storage.dead_questions import DeadAnswer, DeadAsk
+from topology.storage.directory.savepoints import Savepoint
 from topology.user_frames import described
 
 SOCKET: Final = "socket"  # its name in the state directory
@@ -84,14 +85,30 @@ class Ended(_Said, frozen=True):
     clean: bool = True  # True if a changed topology may follow
 
 
+class Save(_Said, frozen=True):
+    """Keep a decided checkpoint under this name; empty: the run gives one. Answered by Saved."""
+
+    name: str = ""
+
+
+class Saved(_Said, frozen=True):
+    """The checkpoint is kept, in this folder, with so many bytes. Or `problem` says why not, with its code."""
+
+    name: str
+    path: str = ""
+    size: int = 0
+    problem: str = ""
+    code: str = ""
+
+
 class Trouble(_Said, frozen=True):
     """The request can't be done."""
 
     text: str
 
 
-Request: TypeAlias = Stop | DeadAsk
-Answer: TypeAlias = Going | Ended | DeadAnswer | Trouble
+Request: TypeAlias = Stop | DeadAsk | Save
+Answer: TypeAlias = Going | Ended | DeadAnswer | Saved | Trouble
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _requests: Final = msgspec.msgpack.Decoder(Request)
@@ -145,7 +162,8 @@ class Commanded(Protocol):
     def drain(self, *, patient: bool = False) -> None: ...
     def abort(self) -> None: ...
     def in_flight(self) -> str: ...
-    async def dead(self, ask: DeadAsk) -> DeadAnswer: ...
+    def dead(self, ask: DeadAsk) -> Coroutine[Any, Any, DeadAnswer]: ...
+    def save(self, name: str = "") -> Coroutine[Any, Any, Savepoint]: ...
 
 
 class CommandSocket:
@@ -244,9 +262,14 @@ class CommandSocket:
         if isinstance(request, Stop):
             await self._stop(request.how, writer)
             return
-        if not 1 <= request.limit <= LETTERS_MAX:
+        work: Coroutine[Any, Any, DeadAnswer | Saved]
+        if isinstance(request, Save):
+            work = self._saved(request.name)
+        elif 1 <= request.limit <= LETTERS_MAX:
+            work = self._run.dead(request)
+        else:
             raise ValueError(f"limit is 1 to {LETTERS_MAX:,}")
-        asked: asyncio.Future[DeadAnswer] = asyncio.ensure_future(self._run.dead(request))
+        asked: asyncio.Future[DeadAnswer | Saved] = asyncio.ensure_future(work)
         either: set[asyncio.Future[Any]] = {asked, self._end}
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -257,6 +280,13 @@ class CommandSocket:
         finally:
             asked.cancel()
         await _say(writer, answer)
+
+    async def _saved(self, name: str) -> Saved:
+        try:
+            one = await self._run.save(name)
+        except KedgeError as error:
+            return Saved(name, problem=str(error), code=str(error.code or ""))
+        return Saved(one.name, str(one.path), one.size)
 
     async def _stop(self, how: How, writer: asyncio.StreamWriter) -> None:
         """Stop the run, even if the client does not wait for the result."""

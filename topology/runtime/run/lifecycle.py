@@ -9,22 +9,28 @@ import contextlib
 import logging
 import secrets
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 from topology.checks.declaration import require_valid
+from topology.codes.savepoints import SAVEPOINT_FAILED
+from topology.errors import StartError
 from topology.graph import Graph
 from topology.plan import plan
 from topology.runtime.asyncio_tools import finished
+from topology.runtime.clock import LoopClock
 from topology.runtime.control.completion import Workers, drain, within
 from topology.runtime.control.dead_letters import answer_of_all, not_running
 from topology.runtime.run import startup
 from topology.runtime.run.report import Report
+from topology.runtime.run.savepoints import RunSavepoints
 from topology.runtime.run.startup import CARRY_ON, Beginning, Terms
 from topology.storage.dead_questions import DeadAnswer, DeadAsk
+from topology.storage.directory.savepoints import Savepoint
 from topology.storage.directory.state_dir import StateDir
 
 logger = logging.getLogger("kedge")
@@ -68,6 +74,7 @@ class RunLifecycle:
         takeover: Takeover,
         random: Random | None,
         report: Callable[[str], None],
+        utc: Callable[[], datetime] | None = None,
     ) -> None:
         require_valid(topology)
         self.topology = topology
@@ -77,6 +84,8 @@ class RunLifecycle:
         self._takeover, self._opens = takeover, startup.opened
         self._random = random or Random(secrets.randbits(64))
         self._report = report
+        self._utc = utc
+        self._savepoints: RunSavepoints | None = None  # of a run with a state directory
         self._drain = asyncio.Event()
         self._abort = asyncio.Event()
 
@@ -108,6 +117,13 @@ class RunLifecycle:
         """
         return await answer_of_all(ask, self._all_workers.dead) if self._serving else not_running(ask)
 
+    async def save(self, name: str = "") -> Savepoint:
+        """Keep a decided checkpoint under a name while the run goes on. Without a name, its time is the name. Raises
+        StartError if there is none to keep, ConfigurationError for an invalid name."""
+        if not self._serving or self._savepoints is None or self.draining:
+            raise StartError("the run has not begun yet, is ending, or keeps no state", code=SAVEPOINT_FAILED)
+        return await self._savepoints.keep(name)
+
     async def finish(self) -> Report:
         """Start, run, and end everything. Return how it ended."""
         return await finished(self._finish(), self.drain, self.abort)
@@ -121,6 +137,15 @@ class RunLifecycle:
     @abstractmethod
     def _serving(self) -> bool:
         """True while the workers can be asked something."""
+
+    @abstractmethod
+    async def _copies(self, folder: Path) -> Mapping[int, int]:
+        """Take a checkpoint, and copy all workers' stores into this folder: `Coordinator.copies`."""
+
+    @property
+    @abstractmethod
+    def _decided(self) -> int:
+        """The number of the last decided checkpoint."""
 
     @abstractmethod
     def _ends(self) -> Iterable[tuple[Awaitable[Any], str]]:
@@ -139,7 +164,17 @@ class RunLifecycle:
             closing.enter_context(self._takeover.while_locked(path))
         for text in beginning.notices:
             self._takeover.report(text)
+        utc = LoopClock(asyncio.get_running_loop(), self._utc).utc
+        self._savepoints = RunSavepoints(
+            state, self._plan.workers, self._copies, decided=lambda: self._decided, utc=utc
+        )
         return state, beginning
+
+    async def _keep_older(self) -> None:
+        """Keep older checkpoints, as many as the settings ask for. Never returns."""
+        if self._savepoints is not None and (count := self.topology.config.keep_checkpoints - 1):
+            await self._savepoints.keep_older(count)
+        await asyncio.Event().wait()
 
     async def _ending(self, *watching: asyncio.Future[Any]) -> str:
         """Wait until something ends the run. Return what: a task in `watching` never ends by itself."""
@@ -152,6 +187,8 @@ class RunLifecycle:
                 how = "failed"
         finally:
             await cancelled(*ends)
+            if self._savepoints is not None:
+                await self._savepoints.close()
         return how
 
     async def _drained(

@@ -7,7 +7,7 @@ then may anything be emitted. Serves every kind of run. Must not know workers, n
 import contextlib
 import logging
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,14 +17,22 @@ from topology.errors import StartError
 from topology.filesystem.files import Files
 from topology.graph import Declared
 from topology.plan import Plan
+from topology.runtime.clock import utc_now
 from topology.runtime.plan_facts import remembers_itself
 from topology.runtime.run import remnants
+from topology.storage.directory.decision import NAME as DECIDED
+from topology.storage.directory.decision import DecisionFile
 from topology.storage.directory.shape import agreed, components_in, following, has_own_ids, left_in, shape_of, text_of
 from topology.storage.directory.state_dir import StateDir
-from topology.storage.rescale.assign import opened_stores, refile
+from topology.storage.encoding.entries import named
+from topology.storage.offline.savepoints import begin_from, found
+from topology.storage.rescale.assign import opened_as_they_are, opened_stores, refile
 from topology.storage.rescale.positions import positions
 from topology.storage.rescale.spout_tasks import Rescaling
+from topology.storage.sqlite.errors import is_damaged
+from topology.storage.sqlite.store import SqliteStore
 from topology.storage.values import Mark
+from topology.storage.worker_store import start_errors
 from topology.text import escaped
 
 NEW: Final = "new"  # requests a run id that no run has had
@@ -45,12 +53,14 @@ class Terms:
                        'new' chooses one that no run has had; empty keeps the stored one.
     accept_duplicates  Continue although the topology has changed while something was in flight (B11).
     accept_loss        Continue although a store is missing or behind (D12).
+    source             Begin from the savepoint in this folder, in place of what the directory has.
     """
 
     fresh: bool = False
     run_id: str = ""
     accept_duplicates: bool = False
     accept_loss: bool = False
+    source: Path | None = None
 
 
 CARRY_ON: Final = Terms()
@@ -64,6 +74,7 @@ class Beginning:
     stores: Mapping[int, Path]  # worker → its store, absolute
     notices: Sequence[str]
     clean: bool = True  # True if nothing was in flight when the last run ended
+    decided: int = 0  # the last decided checkpoint, which all stores have; the next one has a higher number
 
 
 def topology_id(name: str, run_id: str) -> str:
@@ -92,20 +103,44 @@ def opened(
 def prepared(state: StateDir, plan: Plan, terms: Terms) -> Beginning:
     """Make an open state directory ready for this plan. All that it writes is durable when it returns. Blocks. Raises
     StartError if the run may not begin."""
+    killed = remnants.ended(state)
+    begun = _begun(state, plan, terms)
+    try:
+        return _prepared(state, plan, terms, [*killed, *begun])
+    except StartError as error:
+        if begun:  # what the directory had is not there any more, and has a name
+            error.args = (f"{error} ({'; '.join(begun)})",)
+        raise
+
+
+def _begun(state: StateDir, plan: Plan, terms: Terms) -> list[str]:
+    """Have what a checkpoint has, if the run is to begin from one that fits. Return what was done, in sentences."""
+    if terms.source is None:
+        return []
+    kept = found(state.files, terms.source, plan.topology).manifest
+    _agreed(plan, kept.shape, terms, clean=kept.clean)
+    return begin_from(state, terms.source, plan.topology, utc_now())
+
+
+def _agreed(plan: Plan, kept: str | None, terms: Terms, *, clean: bool) -> list[str]:
+    empty = {component.known_as for component in plan.components.values() if component.begins_empty}
+    duplicates = terms.accept_duplicates
+    return agreed(kept, clean, shape_of(plan), accept_duplicates=duplicates, begin_empty=empty)
+
+
+def _prepared(state: StateDir, plan: Plan, terms: Terms, done: Sequence[str]) -> Beginning:
     renewed = bool(terms.run_id) and terms.run_id != state.run_id
     if renewed:
         state.forget()  # before the new id is stored: a run that is killed between the two only reads everything again
     sentences = [_forgotten()] if terms.fresh and not renewed else []
-    sentences += remnants.ended(state)
+    sentences += done
     lost = state.check_files(accept_loss=terms.accept_loss)
-    if terms.accept_loss and not lost:
-        sentences.append("--accept-loss: no file is missing or behind")
     sentences += lost
+    losses_at = len(sentences)
     shape = shape_of(plan)
     clean = state.clean
     known = state.shape is not None
-    empty = {component.known_as for component in plan.components.values() if component.begins_empty}
-    changed = agreed(state.shape, clean, shape, accept_duplicates=terms.accept_duplicates, begin_empty=empty)
+    changed = _agreed(plan, state.shape, terms, clean=clean)
     sentences += changed
     if terms.accept_duplicates and not changed:
         sentences.append("--accept-duplicates: the topology has not changed")
@@ -119,35 +154,59 @@ def prepared(state: StateDir, plan: Plan, terms: Terms) -> Beginning:
         sentences.append(f"identities begin with {identity}, as an earlier run chose")
     placed = _placed(plan)
     rescales = _rescales(plan, state.shape)
-    paths = refile(state, placed, _kept(plan), rescales=rescales, accept_duplicates=terms.accept_duplicates)
+    accepted = {"accept_duplicates": terms.accept_duplicates, "accept_loss": terms.accept_loss}
+    filed = refile(state, placed, _kept(plan), rescales=rescales, **accepted)
+    none = ["--accept-loss: no file is missing or behind"] if terms.accept_loss and not lost else []
+    sentences[losses_at:losses_at] = filed.lost or none
     if known and (where := _resuming(state, plan, placed)):
-        sentences.append(
-            where if clean else f"{where}; the last run was interrupted, so its messages in flight are re-read"
-        )
-    state.set_begun(text_of(following(state.shape, shape)))
-    return Beginning(identity, {worker: path.absolute() for worker, path in paths.items()}, sentences, clean)
+        left = "the last run was interrupted, so its" if terms.source is None else "the checkpoint's"
+        sentences.append(where if clean else f"{where}; {left} messages in flight are re-read")
+    if len(plan.workers) > 1:
+        DecisionFile(state.files, state.path / DECIDED, begins=filed.decided).close()
+    logs_are_synced = plan.config.durability != "process"
+    state.set_begun(text_of(following(state.shape, shape)), logs_are_synced=logs_are_synced)
+    paths = {worker: path.absolute() for worker, path in filed.paths.items()}
+    return Beginning(identity, paths, sentences, clean, filed.decided)
 
 
-def ended(state: StateDir, *, drained: bool) -> bool:
-    """After the last worker is gone, note how far the stores are. If this run has done all that it read, note also
-    whether everything is done.
+def ended(state: StateDir, *, drained: bool, was_killed: bool = False) -> bool:
+    """After the last worker is gone, note how far the stores are, and whether everything is done.
 
-    Messages that an earlier run had in flight may not have come again, and a dead letter may still be replayed. Return
-    True if it is noted that a changed topology may follow. A failure to write is logged, and then the next run treats
-    this one as interrupted.
+    drained     True if this run has done all that it read, and its sources have come as far as those of earlier runs.
+    was_killed  True if an earlier run was killed, or a worker of this one. Then nothing may be known of inputs that
+                have not come again.
+
+    A dead letter may still be replayed. Return True if it is noted that a changed topology may follow. A failure to
+    write is logged, and then the next run treats this one as interrupted.
     """
     try:
         with opened_stores(state) as stores:
             marks = [mark for store in stores.values() for mark in store.loaded.marks]
             replaying = any(store.loaded.replaying for store in stores.values())
+            left = was_killed and _left(stores.values())
         newest = {(mark.component, mark.task, mark.partition): mark for mark in marks}  # older epochs can't come again
-        clean = drained and not replaying and all(map(_finished, newest.values()))
+        clean = drained and not replaying and not left and all(map(_finished, newest.values()))
         if clean:
             state.set_clean()
         return clean
     except StartError as error:
         logger.warning("the end of the run could not be noted: %s (%s)", error, RUN_END_NOT_RECORDED)
         return False
+
+
+def _left(stores: Collection[SqliteStore]) -> bool:
+    """Return True if an input is known that has not come again, and that no dead letter is of. Raises StartError."""
+    dead = {origin for store in stores for origin in store.loaded.dead_origins}
+    for store in stores:
+        with start_errors(store.path):
+            rows = store.entries()
+        try:
+            known = (found.entry for row in rows for found in named(row.entries))
+            if any(not entry.timer and entry.origin not in dead for entry in known):
+                return True
+        except ValueError as error:
+            is_damaged(store.path, str(error))
+    return False
 
 
 def _finished(mark: Mark) -> bool:
@@ -169,8 +228,8 @@ def _placed(plan: Plan) -> dict[int, list[tuple[str, int]]]:
 
 
 def _kept(plan: Plan) -> dict[str, list[int]]:
-    """Return the worker of each task of the bolts whose state or journal is stored, by the names that they are known
-    as."""
+    """Return the worker of each task of the bolts whose state or known inputs are stored, by the names that they are
+    known as."""
     return {
         component.known_as: [plan.placement[component.name, task] for task in range(component.tasks)]
         for component in plan.components.values()
@@ -208,7 +267,7 @@ def _resuming(state: StateDir, plan: Plan, placed: Mapping[int, Sequence[tuple[s
     sentence names the position that is furthest back, if ids can be compared."""
     resumed: dict[tuple[str, str], Mark] = {}
     known = {component.known_as: component for component in plan.components.values()}
-    with opened_stores(state) as stores:
+    with opened_as_they_are(state) as stores:
         for worker, tasks in placed.items():
             kept = stores[worker].loaded
             for known_as, task in tasks:
@@ -232,7 +291,7 @@ def _at(name: str, partition: str, mark: Mark) -> str:
     """Return a position as text: 'lines' 1234 of f3a2… (2 ranges above it are done). An id is no quantity, so it has no
     separators. Ranges of ints have unknown gaps, so the ranges are counted, not their content."""
     of = f" of {_cut(escaped(partition), PARTITION_MAX)}" if partition else ""
-    above = len([span for span in mark.done if span != (mark.position, mark.position)])
+    above = 0 if _finished(mark) else len([span for span in mark.done if span != (mark.position, mark.position)])
     noun = "range" if isinstance(mark.position, int) else "message"
     done = f" ({above:,} {noun}{'s' * (above != 1)} above it {'are' if above != 1 else 'is'} done)" if above else ""
     return f"{name!r} {_cut(escaped(repr(mark.position)), POSITION_MAX)}{of}{done}"

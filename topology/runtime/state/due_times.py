@@ -8,7 +8,7 @@ from datetime import datetime
 
 from topology.records import Record
 from topology.runtime.state.value import due_of
-from topology.storage.rescale.fired_timers import HaveFired, have_fired, marks_of
+from topology.storage.encoding.fired_timers import HaveFired, have_fired, marks_of
 from topology.storage.values import Mark
 
 
@@ -54,6 +54,11 @@ class DueTimes:
         self._latest = max(self._latest, due)
 
     # -- what is kept
+
+    @property
+    def have_fired(self) -> HaveFired:
+        """The progress of this task's timers now."""
+        return HaveFired(self._latest, self._stepped_back)
 
     def resume(self, marks: Iterable[Mark]) -> None:
         """Take up what earlier lives of any task have left: the clock may have been stepped back since (B15)."""

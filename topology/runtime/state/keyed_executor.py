@@ -7,16 +7,16 @@ from collections import deque
 from collections.abc import Hashable, Sequence
 from typing import Any, Final
 
-from acker.floors import Floors
-from acker.roots import LAST_ATTEMPT, NUMBER_SHIFT, message_of
+from acker.frontier import Decided
+from acker.roots import NUMBER_SHIFT, message_of
 from topology.components import Tuple
 from topology.records import Record
-from topology.runtime.failures import Failure, Reason
+from topology.runtime.failures import Reason
 from topology.runtime.queue_limits import QUEUE_HIGH
+from topology.runtime.state.known_inputs import Messages
 from topology.runtime.tasks.executor import Executor
+from topology.runtime.tasks.stale import refused
 
-Messages = tuple[int, ...]  # the messages that an input belongs to: its roots without their attempts
-LOOKED_AT_A_TURN: Final = 500  # of what an idle task remembers, at a turn of the housekeeping
 PARKED_MAX: Final = QUEUE_HIGH  # inputs that may wait for a key that is under way; then no more are taken
 
 
@@ -25,13 +25,12 @@ class SerialByKeyExecutor(Executor):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.floors = self.settings.floors or Floors(())  # the worker's: which messages are done
+        self.decided = self.settings.decided or Decided()  # the worker's: which messages are done
         self.stale = 0  # tuples of finished trees, refused (D5)
         self.busy: dict[Hashable, deque[Tuple[Any]]] = {}  # a key under way → the inputs that wait for it
         self.is_cut_off = False
         self._parked = 0  # inputs that wait for a key
         self._states: dict[int, tuple[Hashable, Any]] = {}  # id of an input under way → its key and state
-        self._tidied_at = 0
 
     @abstractmethod
     def begin(self, tup: Tuple[Any]) -> None:
@@ -41,14 +40,13 @@ class SerialByKeyExecutor(Executor):
     def done(self, tup: Tuple[Any], records: Sequence[Record], state: Any) -> None:
         """The input has been processed: lets its effect be. All or, where it raises, nothing."""
 
-    @abstractmethod
-    def forget(self, looked_at: int) -> None:
-        """Looks at so many of the inputs that are remembered, in turn; forgets those that are over (D4, D15)."""
-
     def slice(self, count: int) -> int:
+        begin, popleft, under_way = self.begin, self.queue.popleft, self.under_way
         taken = 0
-        while taken < count and len(self.under_way) < self.concurrency and self._parked < PARKED_MAX:
-            self.begin(self.queue.popleft())
+        while taken < count:
+            if under_way and (len(under_way) >= self.concurrency or self._parked >= PARKED_MAX):
+                break  # where nothing is under way, nothing waits for it
+            begin(popleft())
             taken += 1
         return taken
 
@@ -90,6 +88,13 @@ class SerialByKeyExecutor(Executor):
                 break
         self.wake()
 
+    def begin_generation(self) -> None:
+        """As others do; what waits for a key comes again too."""
+        super().begin_generation()
+        self.busy.clear()
+        self._states.clear()
+        self._parked = 0
+
     def cut_off(self) -> None:
         self.is_cut_off = True
         super().cut_off()
@@ -116,32 +121,18 @@ class SerialByKeyExecutor(Executor):
             for root in tup.roots:
                 self.home.queued(root)
 
-    def tidy(self) -> None:
-        if self.executed == self._tidied_at:  # idle: while inputs come, each of them forgets some
-            self.forget(LOOKED_AT_A_TURN)
-        self._tidied_at = self.executed
-
     def refuse(self, tup: Tuple[Any]) -> None:
-        """Lets go of a stale input. Where it belongs to others' trees too, as a join's result does, those can't be
-        complete without it: they fail at once, and not when they time out (D15)."""
+        """Let go of a stale input."""
         self.stale += 1
-        if tup.others:
-            failure = Failure(Reason.STALE, self.component, "it was joined with what is done, or of an earlier life")
-            for root in tup.roots:
-                if not self.floors.refuses(message_of(root)):
-                    self.home.fail(root, failure)
+        refused(tup, self.home, self.decided, self.component)
 
     def is_stale(self, tup: Tuple[Any]) -> bool:
         """Return whether one of its trees is finished."""
         if tup.others:
-            return any(map(self.floors.refuses, messages_of(tup)))
-        return bool(tup.root) and self.floors.refuses(tup.root >> NUMBER_SHIFT)
+            return any(map(self.decided.refuses, map(message_of, tup.roots)))
+        return bool(tup.root) and self.decided.refuses(tup.root >> NUMBER_SHIFT)
 
 
 def messages_of(tup: Tuple[Any]) -> Messages:
-    """The messages that an input belongs to. That of a sub-tree is named twice, as it stands for several: which
-    they were in an earlier life is unknown (E1, A16)."""
-    if tup.others:
-        return tuple(map(message_of, tup.roots))
-    message = tup.root >> NUMBER_SHIFT
-    return (message, message) if tup.root & LAST_ATTEMPT == LAST_ATTEMPT else (message,)
+    """The messages that an input belongs to."""
+    return tuple(map(message_of, tup.roots)) if tup.others else tup.root >> NUMBER_SHIFT

@@ -9,35 +9,46 @@ from typing import Any
 
 from topology.components import Tuple
 from topology.records import Record
-from topology.runtime.state.in_memory import KeyState, MemoryStateExecutor, Pair
 from topology.runtime.state.keyed_executor import messages_of
+from topology.runtime.state.known_inputs import ENTRY_BYTES, KnownInput, Pair
+from topology.runtime.state.state_executor import StateExecutor
+from topology.runtime.state.value import StateValue
 
 
-class RebuiltStateExecutor(MemoryStateExecutor):
-    """As KeyedExecutor, but for when it acks."""
+class RebuiltStateExecutor(StateExecutor):
+    """As StateExecutor without a log, but for when it acks."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
         self._held: dict[bytes, dict[Pair, tuple[Tuple[Any], int]]] = {}  # key → its inputs, and what each has sent
         self._count = 0
 
-    def done(self, tup: Tuple[Any], records: Sequence[Record], state: KeyState) -> None:
+    def done(self, tup: Tuple[Any], records: Sequence[Record], state: StateValue | None) -> None:
+        assert state is not None, "a bolt without state has nothing to rebuild"
+        held = state.held(0) if state.changed else None
         sent = self.outbox.emit(records, tup) if records else 0
-        state.merge()
+        if state.changed:
+            self.keys.put(state.key, held)
         if tup.root:
-            self.file(tup, records, messages_of(tup))
+            self.known.now[tup.origin, tup.identity] = KnownInput(messages_of(tup), state.key, records)
+            self.known.bytes += ENTRY_BYTES
             self._hold(state.key, tup, sent)
-        if state.key not in self.values:
+        if not self._has(state.key):
             self._release(state.key)
 
     def ack_input(self, tup: Tuple[Any], sent: int) -> None:
         """Of an input that is known. While its key has a state it is held again, in place of the attempt before, whose
         tree is over."""
         key = tup.source.key(tup.record) if tup.source.key is not None else b""
-        if tup.root and key in self.values:
+        if tup.root and self._has(key):
             self._hold(key, tup, sent)
         else:
             super().ack_input(tup, sent)
+
+    def _has(self, key: bytes) -> bool:
+        """Return True if the key has a state."""
+        held = self.keys.get(key)
+        return type(held) is not bytes or bool(held)
 
     def _hold(self, key: bytes, tup: Tuple[Any], sent: int) -> None:
         held = self._held.setdefault(key, {})
@@ -65,7 +76,7 @@ class RebuiltStateExecutor(MemoryStateExecutor):
     @property
     def why_full(self) -> str:
         held = f"{self._count:,} inputs that it holds until their keys are cleared (holds_max)"
-        return held if self._count >= self.bolt.holds_max else ""
+        return held if self._count >= self.bolt.holds_max else super().why_full
 
     def held(self) -> list[Tuple[Any]]:
         return [*super().held(), *(tup for held in self._held.values() for tup, _ in held.values())]

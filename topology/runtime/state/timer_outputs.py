@@ -1,7 +1,6 @@
 """Sends what the timers of one task have emitted: as a tree of this worker's ledger, again until that is processed.
 
-It is durable before it is sent, and is forgotten only after its tree is done; only once that is durable too, its trees
-count as done (D17). Must not know when a timer is due, nor how state is kept.
+It is forgotten once a decided frontier has its trees. Must not know when a timer is due, nor how state is kept.
 """
 
 import asyncio
@@ -14,8 +13,8 @@ from topology.components import Source, Tuple
 from topology.records import Record
 from topology.runtime.current_task import TaskPlace, entered
 from topology.runtime.failures import OWN, Failure, Reason
-from topology.runtime.state.dedup import Pair, RememberedInput
 from topology.runtime.state.due_times import Due
+from topology.runtime.state.known_inputs import KnownInput, Pair, each
 from topology.runtime.state.timer_retries import Fired, TimerRetries
 from topology.runtime.tasks.interfaces import TreeOwner
 from topology.runtime.tasks.outbox import Outbox, Staged
@@ -34,8 +33,8 @@ class TimerTree(Tree):
 class TimerOutputs:
     """The outputs of one task's timers. Make it in a running loop.
 
-    `records_of` returns what a timer has emitted. `forgets` is called once that is processed. `wake` has the readers
-    look at what was sent. `report` is called with each failure to emit.
+    `records_of` returns what a timer has emitted. `wake` has the readers look at what was sent. `report` is called with
+    each failure to emit.
     """
 
     def __init__(
@@ -48,28 +47,30 @@ class TimerOutputs:
         ledger: Ledger[Any],
         roots: RootSource,
         report: Callable[[Failure], None],
-        records_of: Callable[[RememberedInput], Sequence[Record]],
-        forgets: Callable[[Pair], None],
+        records_of: Callable[[KnownInput], Sequence[Record]],
         wake: Callable[[], None],
     ) -> None:
         self.component = place.component
         self.source = Source(place.component, "timer", 0, lambda record: record.key)
         self._place, self._outbox, self._fired, self._retries = place, outbox, fired, retries
         self._ledger, self._roots, self._report = ledger, roots, report
-        self._records_of, self._forgets, self._wake = records_of, forgets, wake
-        self._entries: dict[Pair, RememberedInput] = {}
+        self._records_of, self._wake = records_of, wake
+        self._entries: dict[Pair, KnownInput] = {}
         self._waiting: dict[Pair, asyncio.TimerHandle] = {}  # those that will be sent again
         self._failing: dict[Pair, float] = {}  # the loop time of the first failure
         self._attempts: dict[Pair, int] = {}  # how many have failed
         self._own: dict[Pair, int] = {}  # how many of these have failed for what the timer has emitted
         self._loop = asyncio.get_running_loop()
 
-    def send(self, pair: Pair, entry: RememberedInput) -> None:
-        """Begin a tree for what a timer has emitted, which is durable; again until it is done."""
-        if pair not in self._entries:
-            self._entries[pair] = entry
-            self._fired.trees[pair] = []
-            self._fired.open += 1
+    def send(self, pair: Pair, entry: KnownInput) -> None:
+        """Begin a tree for what a timer has emitted, which is durable; again until it is done. Does nothing for what is
+        being sent: the run may go back after this task was opened, and before it starts."""
+        if pair in self._entries:
+            return
+        self._entries[pair] = entry
+        # of attempts before the run went back: who has them knows them
+        self._fired.trees[pair] = [*each(entry.messages)]
+        self._fired.open += 1
         self._begin(pair)
 
     def _begin(self, pair: Pair) -> None:
@@ -81,19 +82,26 @@ class TimerOutputs:
         staged: Staged = []
         try:
             with entered(self._place):
-                value = self._outbox.stage_all(staged, self._records_of(self._entries[pair]), tup)
+                value = self._stage(staged, self._entries[pair], tup)
         except BaseException as error:
             failure = Failure(Reason.EMIT, self.component, described(error), error)
             self._report(failure)
             self._failed(pair, failure)
             return
         self._fired.trees[pair].append(message_of(root))
+        self._entries[pair].messages = (*self._fired.trees[pair],)
         if not value:  # no bolt reads it
             self._done(pair)
             return
         self._ledger.begin(TimerTree(root, value, pair, self, self._loop.time()))
         self._outbox.send(staged)
         self._wake()
+
+    def _stage(self, staged: Staged, entry: KnownInput, tup: Tuple[Any]) -> int:
+        records = self._records_of(entry)
+        if entry.first < 0 or entry.key is None:
+            return self._outbox.stage_all(staged, records, tup)
+        return self._outbox.stage_counted(staged, records, tup, entry.key, entry.first)
 
     def completed(self, trees: Iterable[TimerTree]) -> None:
         """Take note that these trees have been processed completely."""
@@ -104,17 +112,16 @@ class TimerOutputs:
         """Begin the tree again after a while: only this task can replay it."""
         self._failed(tree.pair, failure)
 
-    def removed(self, pair: Pair) -> None:
-        """Take note that it is durable that this timer is over."""
-        self._fired.trees.pop(pair, None)
-
     def _done(self, pair: Pair) -> None:
         self._fired.open -= 1
+        self._forget(pair)
+
+    def _forget(self, pair: Pair) -> None:
         del self._entries[pair]
+        self._fired.trees.pop(pair, None)
         self._attempts.pop(pair, None)
         self._own.pop(pair, None)
         self._failing.pop(pair, None)
-        self._forgets(pair)
 
     def _failed(self, pair: Pair, failure: Failure) -> None:
         times = self._attempts[pair] = self._attempts.get(pair, 0) + 1
@@ -124,7 +131,7 @@ class TimerOutputs:
         retries = self._retries
         if retries.is_spent(failure, own, times - own, failing_s, draining=retries.draining):
             self._fired.open -= 1
-            del self._entries[pair]  # what the timer has emitted stays in the journal
+            del self._entries[pair]  # it stays known, and its trees stay unfinished: the next run sends it again
             retries.give_up("what a timer has put out", times)
         elif not retries.closed:
             self._waiting[pair] = self._loop.call_later(retries.back_off_s(times), self._begin, pair)
@@ -134,6 +141,15 @@ class TimerOutputs:
         for pair, handle in [*self._waiting.items()]:
             handle.cancel()
             self._begin(pair)
+
+    def go_back(self) -> None:
+        """Send nothing of all this again: the task goes back, and sends what it had then."""
+        for handle in self._waiting.values():
+            handle.cancel()
+        self._waiting.clear()
+        for pair in [*self._entries]:
+            self._fired.open -= 1
+            self._forget(pair)
 
     def close(self) -> None:
         """Send nothing again."""

@@ -2,8 +2,8 @@
 (B10).
 
 A timer that is due comes to the task as an input does. Its identity is made of component, key, name and due time. It
-takes its turn with the inputs of its key. What it emits is kept in the commit that takes it out of the state, and is
-then sent by `timer_outputs`. Must not know how state is kept.
+takes its turn with the inputs of its key. What it emits is known with the change that takes it out of the state, and is
+sent by `timer_outputs`. Must not know how state is kept.
 """
 
 import asyncio
@@ -55,7 +55,8 @@ class TaskTimers:
         self._failures: dict[Due, int] = {}  # failures of on_timer itself
         self._out: set[Due] = set()  # in the queue, or waiting for another try
         self._later: set[Due] = set()  # those of them that wait for another try
-        self._ending: deque[tuple[int, bytes, str]] = deque()  # those that fire since all inputs have ended
+        self._at_end: set[Due] = set()  # those that fire since all inputs have ended
+        self._ending: deque[tuple[int, bytes, str]] = deque()  # those of them that have not had their turn
         self._loop = asyncio.get_running_loop()
 
     def set(self, key: bytes, timers: Mapping[str, int], gone: Iterable[str] = ()) -> None:
@@ -95,7 +96,9 @@ class TaskTimers:
     def fire_all(self) -> None:
         """Make all timers due that the state has now, in their order. Those that are set meanwhile are not."""
         self._retries.inputs_ended()
-        self._ending.extend(sorted((due, key, name) for (key, name), due in self._set.items()))
+        ending = sorted((due, key, name) for (key, name), due in self._set.items())
+        self._at_end.update(Due(key, name, due) for due, key, name in ending)
+        self._ending.extend(ending)
         self._end()
 
     @property
@@ -125,6 +128,32 @@ class TaskTimers:
         if self._ending:
             self._loop.call_later(END_S, self._end)
 
+    def begin_generation(self) -> None:
+        """Timers that were in the queue are due again: it was emptied."""
+        again = [*self._out - self._later]
+        for record in again:
+            self._out.discard(record)
+            self._set[record.key, record.name] = record.due
+            heapq.heappush(self._heap, (record.due, record.key, record.name))
+        self._end_again(again)
+        self._arm()
+
+    def _end_again(self, records: Iterable[Due]) -> None:
+        """Of these, what fires because all inputs have ended has another turn: no second end of them comes."""
+        again = sorted((record.due, record.key, record.name) for record in records if record in self._at_end)
+        if again and not self._ending:
+            self._loop.call_soon(self._end)  # once the task has gone back
+        self._ending.extend(again)
+
+    def go_back(self, keys: Mapping[bytes, Mapping[str, int]]) -> None:
+        """The state is as in an earlier snapshot: these keys have these timers."""
+        self.outputs.go_back()
+        for key, timers in keys.items():
+            self._out = {record for record in self._out if record.key != key}
+            self._later &= self._out
+            self.set(key, timers, [name for of, name in self._set if of == key and name not in timers])
+            self._end_again(Due(key, name, due) for name, due in timers.items())
+
     def drain(self) -> None:
         """Leave what is not due in the state, for the next run. Send now what waits to be sent again."""
         self._retries.draining = True
@@ -146,9 +175,9 @@ class TaskTimers:
         return self._bolt.on_timer(values_of(record.key, self._fields), record.name, state)
 
     def _again(self, record: Due) -> None:
-        self._later.discard(record)
-        if not self._is_over:
+        if record in self._later and not self._is_over:
             self._put([self._tuple(record)])
+        self._later.discard(record)
 
     def _arm(self) -> None:
         if not self._heap or self._is_over:

@@ -1,12 +1,12 @@
-"""One key's state as `process` sees it, where state is kept as bytes: decoded when it is asked for, encoded once the
-input is done, so that a value that has no byte form fails the input that has set it and no other (D9).
+"""One key's state as `process` sees it: decoded when it is asked for, and checked once the input is done, so that a
+value that has no byte form fails the input that has set it and no other (D9).
 
 Must not know inputs, commits, nor who fires a timer.
 """
 
 import types
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -17,13 +17,16 @@ import msgspec
 from topology.codes.tuples import INVALID_TIMER, MUTABLE_STATE_VALUE, STATE_VALUE_TYPE_MISMATCH
 from topology.errors import EmitError
 from topology.records import encoded
+from topology.runtime.state.key_values import NOTHING, KeyValue, content_of_held, timers_in
 from topology.storage.encoding import state
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_NONE: Final[Mapping[str, int]] = {}
 _NO_TIMERS: Final = (b"", state.PLAIN)  # what a content begins with
+_IMMUTABLE: Final = frozenset({int, float, bool, str, bytes, type(None)})
 TIMERS_MAX: Final = 100  # of one key
+INT_MIN: Final = -(2**63)  # what msgpack takes
+INT_MAX: Final = 2**64 - 1
 _SCALARS: Final = (int, str, bytes, bool, datetime, Decimal)
 
 
@@ -41,6 +44,8 @@ class StateCodec:
         one = isinstance(origin, type) and origin not in (types.UnionType, float) and not self._any
         self._plain: type | None = origin if one else None  # the class of all values; an int will do for a float
         self._is_whole = origin in _SCALARS or (one and issubclass(origin, Enum))  # a value has no parts of other types
+        # values of this class need no bytes to be known as sound, if an int is one that msgpack takes
+        self.quick: type | None = kind if kind in (int, float, bool) else None
 
     def decode(self, value: bytes) -> Any:
         try:
@@ -85,29 +90,43 @@ def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
-class StateValue:
-    """`topology.components.State` of one input."""
+class _Unread:
+    """Stands for a value that was not asked for."""
 
-    __slots__ = ("_codec", "_content", "_timers", "_value", "changed", "key")
 
-    def __init__(self, codec: StateCodec, key: bytes, content: bytes) -> None:
-        self.key = key
-        self.changed = False
-        self._codec = codec
-        self._content = content
-        self._value: Any = _UNREAD if content else None
-        self._timers: dict[str, int] | None = None  # a copy, once it was asked for
+_UNREAD: Final = _Unread()
+
+
+class StateValue(msgspec.Struct, eq=False, gc=False):
+    """`topology.components.State` of one input. `_held` is what `KeyValues` holds for the key.
+
+    A struct, because one is made for each input."""
+
+    _codec: StateCodec
+    key: bytes
+    _held: Any
+    changed: bool = False
+    _value: Any = _UNREAD
+    _timers: dict[str, int] | None = None  # a copy, once it was asked for
 
     def get(self, default: Any = None) -> Any:
         value = self._value
         if value is _UNREAD:
-            content = self._content
-            kept = content[1:] if content[:1] == state.PLAIN else state.value_of(content)  # the first: the hot path
-            value = self._value = None if kept is None else self._codec.decode(kept)
+            value = self._value = self._read()
         return default if value is None else value
 
+    def _read(self) -> Any:
+        held = self._held
+        if type(held) is KeyValue:
+            return held.value
+        if type(held) is not bytes:
+            return held
+        kept = state.value_of(held) if held else None
+        return None if kept is None else self._codec.decode(kept)
+
     def set(self, value: Any) -> None:
-        check_immutable(value)
+        if type(value) not in _IMMUTABLE:
+            check_immutable(value)
         self._value = value
         self.changed = True
 
@@ -129,11 +148,9 @@ class StateValue:
     # -- what the executor asks
 
     @property
-    def timers(self) -> Mapping[str, int]:
+    def timers(self) -> dict[str, int]:
         """The key's timers, name → when they are due, in microseconds since 1970."""
-        if self._timers is not None:
-            return self._timers
-        return state.timers_of(self._content) if self._content else _NONE
+        return self._timers if self._timers is not None else timers_in(self._held)
 
     @property
     def timers_changed(self) -> bool:
@@ -142,7 +159,15 @@ class StateValue:
     @property
     def timers_gone(self) -> Collection[str]:
         """The names of those that the key had before this input, and has no more."""
-        return state.timers_of(self._content).keys() - self.timers.keys()
+        return timers_in(self._held).keys() - self.timers.keys()
+
+    @property
+    def count(self) -> int:
+        """The number of outputs that the key has had, if these are named by their count."""
+        held = self._held
+        if type(held) is KeyValue:
+            return held.count
+        return state.content_of(held).outputs if type(held) is bytes and held else 0
 
     def fired(self, name: str, due: int) -> bool:
         """Takes a timer away that is due now; False where it was moved, or taken away, meanwhile."""
@@ -152,16 +177,44 @@ class StateValue:
         self.changed = True
         return True
 
+    def held(self, outputs: int) -> Any:
+        """Return what is to be held of the key after `outputs` more, if they are counted. Raises EmitError for a value
+        that has no byte form, or is none of the state's type."""
+        before, value = self._held, self._value
+        if self._timers is None and not outputs:  # the hot path
+            kind = type(value)
+            if kind is type(before) and kind is self._codec.quick and (kind is not int or INT_MIN <= value <= INT_MAX):
+                return value
+            if value is _UNREAD:
+                return before
+            if type(before) is not bytes or before[:1] in _NO_TIMERS:
+                if type(before) is not KeyValue:
+                    return self._alone(value)
+                return KeyValue(value, before.timers, before.count, self._data())
+        value = self.get()
+        timers, count = self.timers, self.count + outputs
+        if not timers and not count:
+            return self._alone(value)
+        return KeyValue(value, timers, count, self._data())
+
     def content(self) -> bytes:
-        """Return what is to be kept of the key. Raises EmitError."""
-        value = self._value
-        if value is not None and value is not _UNREAD and self._timers is None and self._content[:1] in _NO_TIMERS:
-            return state.PLAIN + self._codec.encode(value)  # the hot path
-        if value is _UNREAD:
-            kept = state.value_of(self._content)
-        else:
-            kept = None if value is None else self._codec.encode(value)
-        return state.packed(kept, self.timers)
+        """Return `held` as bytes, without counted outputs. Raises EmitError."""
+        return content_of_held(self.held(0), self._codec.encode)
+
+    def _alone(self, value: Any) -> Any:
+        """Return what is held of a key that has only a value. Raises EmitError."""
+        if data := self._data():
+            return state.PLAIN + data
+        return NOTHING if value is None else value
+
+    def _data(self) -> bytes:
+        """Return the bytes of the value; none if it has none, or needs none to be known as sound. Raises EmitError for
+        a value that has no byte form, or is none of the state's type."""
+        value, codec = self._value, self._codec
+        kind = type(value)
+        if value is None or (kind is codec.quick and (kind is not int or INT_MIN <= value <= INT_MAX)):
+            return b""
+        return codec.encode(value)
 
     def _own_timers(self) -> dict[str, int]:
         if self._timers is None:
@@ -171,6 +224,8 @@ class StateValue:
 
 def check_immutable(value: Any) -> None:
     """Raises EmitError for a value that can change."""
+    if type(value) in _IMMUTABLE:
+        return
     try:
         hash(value)  # what is immutable through and through can be hashed, what holds a list somewhere can't (D9)
     except TypeError as error:
@@ -185,13 +240,6 @@ def _other_type(text: str) -> EmitError:
 
 def _no_timer(text: str) -> EmitError:
     return EmitError(text, code=INVALID_TIMER)
-
-
-class _Unread:
-    """Stands for a value that was not asked for."""
-
-
-_UNREAD: Final = _Unread()
 
 
 def due_of(at: datetime) -> int:

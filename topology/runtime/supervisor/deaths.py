@@ -1,19 +1,19 @@
-"""Consequences of the death of a worker process: which workers close links to it, when trees fail (A14), and what is
-logged.
+"""Consequences of the death of a worker process: a new generation of the run (A14), and what is logged.
 
-The other workers learn of the death (Gone, Parted). After all have closed their links to the dead process, each fails
-what is in flight (Fail, Failing). Must not know how a process starts, nor whether a dead one is replaced.
+Each death begins the next generation, by one order to all workers that are present (Generation, Failing). Each worker
+fails what is in flight, and takes nothing any more that was sent before. So it does not matter who hears of the death
+first: a replay leaves under the new generation, and waits for those that are not there yet. Must not know how a process
+starts, nor whether a dead one is replaced.
 """
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Final
 
 from topology.codes.runtime import WORKER_DIED
 from topology.graph import Declared
 from topology.plan import Plan
-from topology.runtime.control.messages import Fail, Failing, Gone, Parted, Recovered
+from topology.runtime.control.messages import Failing, Generation, Recovered
 from topology.runtime.supervisor.worker_handle import PRESENT, WorkerHandle
 
 ReportLine = Callable[[str], None]
@@ -109,47 +109,6 @@ class Loss:
             self._report(self._back + acked)
 
 
-class Parting:
-    """The links to one dead process: which survivors may still send to it, and when trees fail.
-
-    A replay must not reach a survivor that would send to the dead link. Closing the link drops what is in it, and no
-    other home would know (A14). So `fail` is called with 0, for all workers, after all survivors have closed their
-    links or have taken too long. What a late survivor sent before it closed its link is lost. So `fail` is called again
-    with the late survivor's owner, for all workers but that one.
-    """
-
-    def __init__(self, asked: Iterable[int], fail: Callable[[int], None]) -> None:
-        self._asked = set(asked)  # live owners that have not closed their links yet
-        self._fail = fail
-        self._failed = False
-
-    @property
-    def over(self) -> bool:
-        """Return True if trees have failed because of this death, in all live workers."""
-        return self._failed and not self._asked
-
-    def parted(self, owner: int) -> None:
-        """Note that this survivor sends nothing to the dead process any more."""
-        if owner in self._asked and self._failed:
-            self._asked.discard(owner)
-            self._fail(owner)
-        else:
-            self.left(owner)
-
-    def left(self, owner: int) -> None:
-        """Note that this survivor is dead too. Its own death fails the trees of what it sent to the dead process."""
-        if owner in self._asked:
-            self._asked.discard(owner)
-            if not self._asked:
-                self.overdue()
-
-    def overdue(self) -> None:
-        """Fail trees without waiting for the remaining survivors. Does nothing if they have failed already."""
-        if not self._failed:
-            self._failed = True
-            self._fail(0)
-
-
 def consequences(plan: Plan, worker: int, *, draining: bool, keeps: bool = False) -> list[str]:
     """Return what else the death of this worker means: for untracked messages, for state and for sources. `keeps` is
     True if the run stores positions and state."""
@@ -180,14 +139,13 @@ def _recovered(bolt: Declared) -> str:
     return "none" if recovery == "replay" and hasattr(bolt.prototype, "on_timer") else recovery
 
 
-PART_S: Final = 1.0  # how long survivors may take to close their links to a dead worker; then trees fail anyway
-TELL_DEATH_S: Final = PART_S + 0.5  # how long survivors may take to report what failed; then the death is logged anyway
+TELL_DEATH_S: Final = 1.5  # seconds that survivors may take to report what failed; then the death is logged anyway
 TELL_RETURN_S: Final = 2.0  # how long to wait for a replay to be acked; then the return is logged anyway
 LOSSES_MAX: Final = 100  # deaths for which reports of survivors are still taken
 
 
 class Deaths:
-    """All deaths of a run. `handles` has, for each worker, its current or last process.
+    """All deaths of a run, and its generations. `handles` has, for each worker, its current or last process.
 
     `later` takes a delay in seconds and what to call then. `now` returns the time in seconds.
     """
@@ -201,20 +159,23 @@ class Deaths:
         now: Callable[[], float],
         report: ReportLine,
     ) -> None:
+        self.generation = 1
         self._plan = plan
         self._handles = handles
         self._later = later
         self._now = now
         self._report = report
         self._losses: dict[int, Loss] = {}  # owner → its death
-        self._partings: dict[int, Parting] = {}  # owner → which survivors may still send to it
         self._absences: dict[int, Loss] = {}  # worker → the death that it is away for; the first of several
         self._killed: dict[int, bool] = {}  # worker → True if its last process was killed, False if it ended by itself
+        self._unanswered: set[tuple[int, int]] = (
+            set()
+        )  # (owner of a survivor, of a dead one) that it has not failed for
 
     @property
     def settled(self) -> bool:
-        """Return True if the trees of all deaths have failed, in all live workers."""
-        return all(parting.over for parting in self._partings.values())
+        """Return True if all live workers are in the present generation: the trees of all deaths have failed."""
+        return not self._unanswered
 
     def killed(self, worker: int) -> bool:
         """Return True if the worker's last process was killed, as far as is known."""
@@ -222,50 +183,34 @@ class Deaths:
 
     def died(self, handle: WorkerHandle, *, started: bool, draining: bool) -> None:
         """Handle a process that is reaped although it was not asked to end. `started` is True if all workers had
-        started once."""
+        started once. If others knew the process, a new generation begins, for all that are present: a worker without a
+        link to the dead one may have sent to one that had."""
         self._killed[handle.worker] = handle.killed
         for earlier in self._losses.values():
             earlier.left(handle.owner)
-        for parting in self._partings.values():
-            parting.left(handle.owner)
-        others = [
-            survivor
-            for survivor in self._handles.values()
-            if survivor.state in PRESENT and handle.owner in survivor.joined
-        ]
-        for survivor in others:
+        self._unanswered = {pair for pair in self._unanswered if pair[0] != handle.owner}
+        survivors = [other for other in self._handles.values() if other.state in PRESENT] if handle.was_present else []
+        if handle.was_present:
+            self.generation += 1
+        why = f"worker {handle.worker} {handle.why}"
+        for survivor in survivors:
             survivor.joined.discard(handle.owner)
-            survivor.say(Gone(handle.owner))
-        if others:
-            order = Fail(handle.owner, f"worker {handle.worker} {handle.why}", handle.killed, handle.ran)
-            parting = Parting([survivor.owner for survivor in others], partial(self._fail_trees, order))
-            self._partings[handle.owner] = parting
-            self._later(PART_S, parting.overdue)
-        asked = [survivor.owner for survivor in others] if self._plan.config.guarantee == "at-least-once" else []
+            self._unanswered.add((survivor.owner, handle.owner))
+            survivor.say(Generation(self.generation, handle.owner, why, handle.killed, handle.ran))
+        asked = [survivor.owner for survivor in survivors] if self._plan.config.guarantee == "at-least-once" else []
         after = consequences(self._plan, handle.worker, draining=draining, keeps=handle.keeps) if started else []
         loss = Loss(handle.worker, handle.pid, handle.why, self._now(), asked, after, self._report)
         self._losses[handle.owner] = loss
         self._absences.setdefault(handle.worker, loss)
         while len(self._losses) > LOSSES_MAX:
-            oldest = next(iter(self._losses))
-            del self._losses[oldest]
-            self._partings.pop(oldest, None)
+            del self._losses[next(iter(self._losses))]
         self._later(TELL_DEATH_S, loss.tell_death)
 
-    def _fail_trees(self, order: Fail, besides: int) -> None:
-        """Have all workers but `besides` fail what is open. Includes workers that never had a link to the dead one,
-        because a worker between them may have had one."""
-        for handle in self._handles.values():
-            if handle.state in PRESENT and handle.owner != besides:
-                handle.say(order)
-
-    def heard(self, handle: WorkerHandle, word: Parted | Failing | Recovered) -> None:
+    def heard(self, handle: WorkerHandle, word: Failing | Recovered) -> None:
         """Handle a survivor's report about a death."""
         match word:
-            case Parted(owner):
-                if owner in self._partings:
-                    self._partings[owner].parted(handle.owner)
             case Failing(owner, trees):
+                self._unanswered.discard((handle.owner, owner))
                 if owner in self._losses:
                     self._losses[owner].failing(handle.owner, trees)
             case Recovered(owner, left):

@@ -5,14 +5,15 @@
 
 When a worker gets ready, it gets the addresses of all ready workers, and they get its address. This holds at the first
 start and after a death. At the first start, no worker starts before all are linked; later, each starts when it is
-linked. A process that ends without Close is dead, and a new one is spawned. Other consequences of its death are in
-`deaths`. Must not know how a run ends, nor what figures and notes are for.
+linked. A process that ends without Close is dead, and a new one is spawned, of the present generation of the run. Other
+consequences of its death are in `deaths`. Must not know how a run ends, nor what figures and notes are for.
 """
 
 import asyncio
 import errno
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any, Final, Protocol
 
 from topology.codes.code import Code
@@ -42,17 +43,18 @@ from topology.runtime.control.messages import (
     Join,
     Linked,
     Lost,
-    Parted,
     PeerAt,
     Ready,
     Recovered,
     Refused,
     SourcesEnded,
     Start,
+    StopWork,
     TrialOver,
     TrialTurn,
     TrialWanted,
     Word,
+    WorkStopped,
 )
 from topology.runtime.os_process.orphans import Orphans
 from topology.runtime.os_process.output import Output
@@ -98,11 +100,18 @@ class Watcher(Protocol):
         """Handle the start of a worker's tasks."""
 
 
+async def _none_is_taken() -> bool:
+    return False
+
+
 class Fleet:
     """The processes. Make it in a running loop. Call `begin`, then `look` each LOOK_S, and always `close` at the end.
 
     `failed` and `over` are set if the run cannot continue. Before all workers have started, `failed` is a
     ConfigurationError or a StartError.
+
+    `before_death` is called with the reason of each death, and what follows from the death: it calls that, at once or a
+    little later, and by then all workers have been told of every decided checkpoint.
     """
 
     def __init__(
@@ -114,6 +123,7 @@ class Fleet:
         watcher: Watcher,
         report: ReportLine,
         output: Output | None = None,
+        before_death: Callable[[str, Callable[[], None]], None] = lambda why, then: then(),
     ) -> None:
         self.handles: dict[int, WorkerHandle] = {}  # worker → its current or last process
         self.started = False  # True after all have started once
@@ -128,6 +138,7 @@ class Fleet:
         self._watcher = watcher
         self._report = report
         self._output = output
+        self._before_death = before_death
         self._loop = asyncio.get_running_loop()
         self.vigil = Vigil(plan.config.blocked_timeout_s, self._loop.time())
         self._away: dict[int, tuple[float, str]] = {}  # worker → since when it is away, and what it waits for outside
@@ -151,6 +162,16 @@ class Fleet:
     def complete(self) -> bool:
         """Return True if all workers run."""
         return self._all(WorkerState.RUNNING)
+
+    @property
+    def has_stopped(self) -> bool:
+        """Return True if all workers have stopped at the end of the run, and none has died."""
+        return self._all(WorkerState.CLOSING) and all(handle.stopped for handle in self.handles.values())
+
+    @property
+    def generation(self) -> int:
+        """Return the present generation of the run."""
+        return self._deaths.generation
 
     @property
     def away(self) -> frozenset[int]:
@@ -256,13 +277,16 @@ class Fleet:
             case SourcesEnded():
                 handle.sources_ended = True
                 self._changed()
+            case WorkStopped():
+                handle.stopped = True
+                self._changed()
             case Lost(owner, why):
                 self._lost(owner, why)
             case Refused(owner, text):
                 # messages about other processes are ignored
                 if any(known.owner == owner for known in self.handles.values()):
                     self._fail(text, INCOMPATIBLE_WORKERS)
-            case Parted() | Failing() | Recovered():
+            case Failing() | Recovered():
                 self._deaths.heard(handle, word)
             case _:
                 if isinstance(word, Closed) and handle.state is WorkerState.CLOSING:
@@ -294,7 +318,8 @@ class Fleet:
         handle.asked_at, handle.met = self._loop.time(), not (handle.joined or others)
         handle.joined |= {other.owner for other in others}
         if others:
-            handle.say(Join(tuple(PeerAt(other.worker, other.owner, other.address) for other in others)))
+            peers = tuple(PeerAt(other.worker, other.owner, other.address) for other in others)
+            handle.say(Join(peers, self.generation))
 
     def _linked(self, handle: WorkerHandle) -> None:
         handle.become(WorkerState.LINKED)
@@ -362,12 +387,19 @@ class Fleet:
         self._watcher.left(handle)
         if not self.closing:
             self._died(handle)
-        elif handle.state is WorkerState.DEAD and self.failed is None:
-            self._report(f"worker {handle.worker} (pid {handle.pid}) {handle.why}, while the run ended")
+        elif handle.state is WorkerState.DEAD:
+            self._before_death(handle.why, lambda: None)  # nothing follows but that no checkpoint waits for it
+            if self.failed is None:
+                self._report(f"worker {handle.worker} (pid {handle.pid}) {handle.why}, while the run ended")
         self._changed()
 
     def _died(self, handle: WorkerHandle) -> None:
         self._turns.over(handle.owner)
+        self._before_death(handle.why, partial(self._replace, handle))
+
+    def _replace(self, handle: WorkerHandle) -> None:
+        if self.closing:
+            return
         self._deaths.died(handle, started=self.started, draining=self.draining)
         self._again(handle.worker, handle.why, outside=handle.outside)
 
@@ -396,12 +428,20 @@ class Fleet:
 
     # -- end of the run
 
-    async def close(self, within_s: float, hurry: asyncio.Event, hurried_s: float) -> None:
-        """Ask all workers to close. Return once all are reaped.
+    async def close(
+        self,
+        within_s: float,
+        hurry: asyncio.Event,
+        hurried_s: float,
+        last: Callable[[], Coroutine[Any, Any, bool]] = _none_is_taken,
+    ) -> None:
+        """Have all workers stop, and then close. Return once all are reaped. If all of them ran, and have stopped,
+        `last` is called in between: it takes the last checkpoint, and returns True if that is decided.
 
-        A worker that has not closed within `within_s` is killed. After `hurry` is set, it has only `hurried_s` left. If
-        cancelled, `close` kills all at once.
+        A worker that has not stopped, or closed, within `within_s` is killed. After `hurry` is set, each step has only
+        `hurried_s` left. If cancelled, `close` kills all at once.
         """
+        run = self.complete and self.failed is None
         self.closing = True
         for timer in self._timers:
             timer.cancel()
@@ -409,18 +449,47 @@ class Fleet:
         for handle in self.handles.values():
             if not handle.reaped.is_set():
                 handle.become(WorkerState.CLOSING)
-                handle.say(Close())
-        everyone: asyncio.Future[Any] = asyncio.gather(*(handle.quiet() for handle in self.handles.values()))
+                if run:
+                    handle.say(StopWork())
         hurried: asyncio.Future[Any] = self._loop.create_task(hurry.wait())
+
+        async def done(step: Coroutine[Any, Any, bool]) -> bool:
+            """Return what this returns; False if it takes too long."""
+            doing = self._loop.create_task(step)
+            try:
+                await first_of({doing, hurried}, within_s)
+                if hurried.done():
+                    await first_of({doing}, min(hurried_s, within_s))
+                return doing.done() and doing.result()
+            finally:
+                doing.cancel()
+
+        kept = False
         try:
-            await first_of({everyone, hurried}, within_s)
-            if hurry.is_set():
-                await first_of({everyone}, min(hurried_s, within_s))
+            if run and await done(self._stopped()):
+                kept = await done(last())
+            for handle in self.handles.values():
+                if handle.stopped or not run:
+                    handle.say(Close(kept))
+                else:
+                    self._kill_late(handle)
+            await done(self._quiet())
         finally:
             hurried.cancel()
             for handle in self.handles.values():
-                if not handle.reaped.is_set():
-                    logger.warning("worker %d (pid %d) did not close in time, and is killed", handle.worker, handle.pid)
-                    handle.kill("it did not close")
-            await everyone
+                self._kill_late(handle)
+            await self._quiet()
             self._orphans.close()
+
+    async def _stopped(self) -> bool:
+        await self.until(lambda: all(handle.stopped or handle.reaped.is_set() for handle in self.handles.values()))
+        return self.has_stopped
+
+    async def _quiet(self) -> bool:
+        await asyncio.gather(*(handle.quiet() for handle in self.handles.values()))
+        return True
+
+    def _kill_late(self, handle: WorkerHandle) -> None:
+        if not handle.reaped.is_set():
+            logger.warning("worker %d (pid %d) did not close in time, and is killed", handle.worker, handle.pid)
+            handle.kill("it did not close")

@@ -14,22 +14,29 @@ from topology.codes.catalogue import CODES
 from topology.codes.runtime import SINK_FILE_DAMAGED, SPOUT_RAISED, WORKER_DIED_WHILE_ENDING
 from topology.errors import StartError, WorkerError
 from topology.plan import Plan
-from topology.runtime.commits.manifest_updates import Noting
+from topology.runtime.checkpoints.manifest_updates import Noting
 from topology.runtime.control.messages import (
     Broke,
+    CheckpointSettled,
+    CheckpointWanted,
     Closed,
     Done,
+    HomeNote,
     Incarnations,
+    KeepNote,
     Log,
     Looked,
     Metrics,
     NeedIncarnation,
-    Note,
     Noted,
+    Prepared,
     Status,
+    StoreCopied,
+    Unprepared,
     Word,
     unpacked_entry,
 )
+from topology.runtime.supervisor.checkpoints import RunCheckpoints
 from topology.runtime.supervisor.fleet import Fleet
 from topology.runtime.supervisor.metrics import WorkerMetrics
 from topology.runtime.supervisor.provisioning import Provisions
@@ -52,7 +59,13 @@ class MessageHandler:
     """
 
     def __init__(
-        self, plan: Plan, figures: WorkerMetrics, provisions: Provisions, noting: Noting, seconds: Callable[[], float]
+        self,
+        plan: Plan,
+        figures: WorkerMetrics,
+        provisions: Provisions,
+        noting: Noting,
+        checkpoints: RunCheckpoints,
+        seconds: Callable[[], float],
     ) -> None:
         self.broken: BaseException | None = None
         self.broke = asyncio.Event()
@@ -63,6 +76,7 @@ class MessageHandler:
         self._figures = figures
         self._provisions = provisions
         self._noting = noting
+        self._checkpoints = checkpoints
         self._seconds = seconds
         # worker → error: the worker died, and no other reads its sources again
         self._unknown: dict[int, WorkerError] = {}
@@ -84,6 +98,8 @@ class MessageHandler:
                 self._noting.seen(handle.worker, commits)
             case Status() | Looked() | Done() | DeadAnswer():
                 self._queries.answered(handle, word)
+            case HomeNote() | Prepared() | Unprepared() | CheckpointSettled() | CheckpointWanted() | StoreCopied():
+                self._checkpoints.heard(handle, word)
             case Log():
                 self._log(handle.worker, word)
             case Broke(text, code) if code == str(SINK_FILE_DAMAGED):
@@ -91,7 +107,7 @@ class MessageHandler:
             case Broke(text, code):
                 self.broken = self.broken or (WorkerError(text, code=CODES.get(code, SPOUT_RAISED)) if text else None)
                 self.broke.set()
-            case Note(number, name, text):
+            case KeepNote(number, name, text):
                 handle.say(Noted(number, *self._provisions.keep(name, text)))
             case NeedIncarnation():
                 try:

@@ -76,8 +76,9 @@ class Provisions:
         workers and runs (B5)."""
         return {"PYTHONHASHSEED": str(hash_seed(self._key))}
 
-    def begin(self, worker: int) -> Begin:
-        """Return the `Begin` of a new process, with its incarnation and a spare one. Raises StartError if these cannot
+    def begin(self, worker: int, *, generation: int = 1, decided: int = 0, logged: bool = True) -> Begin:
+        """Return the `Begin` of a new process, with its incarnation and a spare one: of this generation of the run, and
+        as of the checkpoint that was decided last. `logged` is as there. Raises StartError if the incarnations cannot
         be stored."""
         public, secret = self._keys.get(worker, (b"", b""))
         return Begin(
@@ -100,6 +101,9 @@ class Provisions:
             topology_id=self._topology_id,
             store=str(self._stores.get(worker, "")),
             folder=str(self._folder),
+            generation=generation,
+            decided=decided,
+            logged=logged,
         )
 
     def next_incarnation(self) -> int:

@@ -1,7 +1,8 @@
 """A run on several processes, as a whole: state directory, run directory, workers, the end, the report.
 
 Has the surface of `EmbeddedRun`: what starts runs need not know which one it is. `fleet` decides what is done about a
-death, and `messages` takes what workers say; here is what all of them share. Must not know terminals or commands.
+death, `checkpoints` takes checkpoints, and `messages` takes what workers say; here is what all of them share. Must not
+know terminals or commands.
 """
 
 import asyncio
@@ -16,9 +17,10 @@ from typing import Any, Final
 
 from topology.codes.runtime import RUNTIME_FAILED
 from topology.graph import Graph
-from topology.runtime.commits.manifest_updates import Noting
+from topology.runtime.checkpoints.manifest_updates import Noting
 from topology.runtime.companions.companions import STOP_S, Companions
 from topology.runtime.control.completion import settle
+from topology.runtime.control.messages import Begin
 from topology.runtime.os_process.output import Output
 from topology.runtime.os_process.restarts import LOOK_S
 from topology.runtime.run.component_files import ComponentFolder
@@ -26,15 +28,18 @@ from topology.runtime.run.lifecycle import RESUME, RunLifecycle, Takeover, cance
 from topology.runtime.run.report import Report
 from topology.runtime.run.run_dir import RunDir
 from topology.runtime.run.startup import Beginning, ended
+from topology.runtime.supervisor.checkpoints import Decisions, KeptDecisions, RunCheckpoints, UnkeptDecisions
 from topology.runtime.supervisor.fleet import Fleet
 from topology.runtime.supervisor.messages import MessageHandler
 from topology.runtime.supervisor.metrics import WorkerMetrics
 from topology.runtime.supervisor.monitor import Looking
 from topology.runtime.supervisor.provisioning import Provisions
 from topology.runtime.supervisor.queries import WorkerQueries
-from topology.runtime.telemetry.metrics import Snapshot
+from topology.runtime.telemetry.metrics import CheckpointFigures, Snapshot
 from topology.runtime.telemetry.stall import held, together
 from topology.runtime.worker.shutdown import CLOSE_S
+from topology.storage.directory.decision import NAME as DECIDED
+from topology.storage.directory.decision import DecisionFile
 from topology.storage.directory.state_dir import StateDir
 
 CLOSING_S: Final = CLOSE_S + 2.0  # how long workers may take to close, before they are killed
@@ -89,8 +94,17 @@ class SupervisedRun(RunLifecycle):
         """The counters of all workers, added up once a second, and then a second old at most; None before any has said
         something. `limit` is that of this moment."""
         looking = self._looking
-        last = self._snapshot or (looking.snapshot if looking is not None else None)
-        return replace(last, limit=looking.limit()) if last is not None and looking is not None else None
+        if self._snapshot is not None and looking is not None:
+            return replace(self._snapshot, limit=looking.limit())
+        last = looking.snapshot if looking is not None else None
+        if last is None or looking is None:
+            return None
+        return replace(last, limit=looking.limit(), checkpoint=self._checkpoint_figures())
+
+    def _checkpoint_figures(self) -> CheckpointFigures | None:
+        """The checkpoints of this run, if it keeps something."""
+        now = asyncio.get_running_loop().time()
+        return self._checkpoints.facts.figures(now) if self._state_dir is not None else None
 
     def by_worker(self) -> dict[int, Snapshot]:
         """The counters of each worker, with those of its processes that have died; a second old at most. `seconds` of
@@ -140,6 +154,7 @@ class SupervisedRun(RunLifecycle):
             self._folder = folder = ComponentFolder(state.kept if state is not None else None)
             closing.callback(folder.close)
             self._noting = Noting(state, beginning.stores)
+            self._decisions = self._decisions_in(state, beginning, closing)
             RunDir.sweep()
             self._directory = directory = RunDir()
             closing.callback(directory.close)
@@ -164,29 +179,47 @@ class SupervisedRun(RunLifecycle):
             report = await self._supervise()
             message_handler = self._message_handler
             drained = report.drained and message_handler.kept and (beginning.clean or message_handler.caught_up)
-            return replace(report, clean=state is None or ended(state, drained=drained))
+            was_killed = not beginning.clean or report.restarts > 0
+            clean = state is None or ended(state, drained=drained, was_killed=was_killed)
+            return replace(report, clean=clean)
+
+    def _decisions_in(self, state: StateDir | None, beginning: Beginning, closing: contextlib.ExitStack) -> Decisions:
+        """Return where decisions are kept. A single worker's own store has them."""
+        if state is None or len(self._plan.workers) == 1:
+            return UnkeptDecisions(beginning.decided)
+        file = DecisionFile(state.files, state.path / DECIDED)
+        closing.callback(file.close)
+        return KeptDecisions(file, beginning.decided)
 
     async def _supervise(self) -> Report:
         """Everything between two directories that are open: workers come, run, and go."""
         loop = asyncio.get_running_loop()
         self._started_at = loop.time()
+        config, beside = self.topology.config, self.topology.companions
+        self._checkpoints = checkpoints = RunCheckpoints(self._decisions, every_s=config.checkpoint_s)
         self._message_handler = message_handler = MessageHandler(
-            self._plan, self._metrics, self._provisions, self._noting, self._seconds
+            self._plan, self._metrics, self._provisions, self._noting, checkpoints, self._seconds
         )
         self._fleet = fleet = Fleet(
             self._plan,
-            began=self._provisions.begin,
+            began=self._begun,
             environment={**os.environ, **self._provisions.environment},
             watcher=message_handler,
             report=self._report,
             output=self._output,
+            before_death=checkpoints.died,
         )
+        checkpoints.attach(fleet)
         self._all_workers = queries = WorkerQueries(self._plan, fleet)
         message_handler.attach(fleet, queries)
-        config, beside = self.topology.config, self.topology.companions
         self._companions = Companions(beside, self._folder, max_restarts=config.max_restarts, report=self._report)
         self._looking = Looking(fleet, queries, self._metrics, self._seconds, self._companions.starting)
-        watching = [loop.create_task(self._look(), name="look"), loop.create_task(self._looking.forever())]
+        watching = [
+            loop.create_task(self._look(), name="look"),
+            loop.create_task(self._looking.forever()),
+            loop.create_task(checkpoints.run(), name="checkpoints"),
+            loop.create_task(self._keep_older(), name="keep older"),
+        ]
         how, patience_s = "aborted", CLOSING_S
         try:
             self._companions.begin()
@@ -202,10 +235,15 @@ class SupervisedRun(RunLifecycle):
             patience_s = 0.0  # not by `finish`: the loop itself is about to end
             raise
         finally:
-            await fleet.close(patience_s, self._abort, ABORTING_S)
+            await fleet.close(patience_s, self._abort, ABORTING_S, self._last_checkpoint)
             await self._companions.close(self._abort, min(STOP_S, patience_s))
             await cancelled(*watching)
-        self._snapshot = replace(self._metrics.whole(), seconds=self._seconds())
+        return self._reported(how, fleet, message_handler, self._looking)
+
+    def _reported(self, how: str, fleet: Fleet, message_handler: MessageHandler, looking: Looking) -> Report:
+        """Return the report of a run that is over. Raises the error of one that never began."""
+        checkpoint = self._checkpoint_figures()
+        self._snapshot = replace(self._metrics.whole(), seconds=self._seconds(), checkpoint=checkpoint)
         if fleet.failed is not None:
             if not fleet.started:
                 raise fleet.failed
@@ -216,11 +254,18 @@ class SupervisedRun(RunLifecycle):
         error = message_handler.broken or fleet.failed or self._companions.failed or unknown
         how = "failed" if error is not None and how != "aborted" else how
         aborted = message_handler.aborted + self._metrics.lost
-        snapshot = replace(self._snapshot, limit=self._looking.limit())
+        snapshot = replace(self._snapshot, limit=looking.limit())
         letters = self._metrics.new_letters
         counts = message_handler.summaries, self.restarts
         keeps = self._state_dir is not None
         return Report(snapshot, how, aborted, error, *counts, new_letters=letters, keeps_letters=keeps)
+
+    async def _copies(self, folder: Path) -> Mapping[int, int]:
+        return await self._checkpoints.copies(folder)
+
+    @property
+    def _decided(self) -> int:
+        return self._checkpoints.decided
 
     def _ends(self) -> Iterable[tuple[Awaitable[Any], str]]:
         assert self._fleet is not None
@@ -230,6 +275,21 @@ class SupervisedRun(RunLifecycle):
         yield self._message_handler.broke.wait(), "failed"
         yield settle(self._all_workers), "ended"
         yield self._drain.wait(), "stopped"
+
+    async def _last_checkpoint(self) -> bool:
+        """Take a checkpoint of all that is done, after all workers have stopped. Return True if it is decided."""
+        try:
+            return await self._checkpoints.last()
+        except Exception as error:
+            self._broke([error])
+            return False
+
+    def _begun(self, worker: int) -> Begin:
+        """Return the `Begin` of a process that takes part in the run as it is now."""
+        generation = self._fleet.generation if self._fleet is not None else 1
+        logged = self.topology.config.durability != "checkpoint"
+        decided = self._checkpoints.decided
+        return self._provisions.begin(worker, generation=generation, decided=decided, logged=logged)
 
     def _broke(self, errors: Sequence[BaseException]) -> None:
         for error in errors:

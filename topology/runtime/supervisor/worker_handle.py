@@ -9,6 +9,7 @@ import contextlib
 import enum
 import errno
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -44,7 +45,7 @@ class WorkerState(enum.Enum):
     READY = enum.auto()  # it is open; others know it, and it is linking with them
     LINKED = enum.auto()  # all workers that it knows have welcomed it
     RUNNING = enum.auto()  # its tasks are started
-    CLOSING = enum.auto()  # the order to close was sent
+    CLOSING = enum.auto()  # the order to stop, or to close, was sent
     ENDED = enum.auto()  # it has said its last word, and is gone
     DEAD = enum.auto()  # it is gone without one
 
@@ -78,6 +79,7 @@ class ProcessEnd:
         self.killed = self.outside = False
         self._killed_for = ""  # the reason for which this supervisor has killed it
         self._last_words = ""  # what it said itself about its end
+        self._inherited_bytes = 0
 
     def is_killed_for(self, reason: str) -> None:
         """Take note of why it is killed. The first reason counts."""
@@ -87,6 +89,11 @@ class ProcessEnd:
         """Take note of what it says itself about its end."""
         self._last_words, self.outside = words, outside
 
+    def inherits(self, peak_bytes: int) -> None:
+        """Take note of the parent's peak of memory. Linux begins a child's with it (`setmax_mm_hiwater_rss` in exec): a
+        peak that is not above it says nothing about the child."""
+        self._inherited_bytes = peak_bytes
+
     def over(self, status: int, peak_bytes: int) -> None:
         """Take note that it has ended with this status, and has used so much memory at most."""
         self.killed = bool(self._killed_for) or status in (-signal.SIGKILL, OUTSIDE)
@@ -94,7 +101,7 @@ class ProcessEnd:
             self.why = f"was killed, as {self._killed_for}"
         else:
             self.why = self._last_words or how_it_ended(status)
-        if peak_bytes > BIG_BYTES or (status == -signal.SIGKILL and not self._killed_for):
+        if peak_bytes > max(BIG_BYTES, self._inherited_bytes) or (status == -signal.SIGKILL and not self._killed_for):
             self.why += f" (it had used {peak_bytes / 2**20:,.0f} MiB of memory at most)"
 
 
@@ -125,6 +132,7 @@ class WorkerHandle:
         self.met = True  # all of them have welcomed it since
         self.sources_ended = False
         self.ran = False  # whether its tasks were ever started
+        self.stopped = False  # whether nothing changes there any more, as the supervisor has told it to stop
         self.reaped = asyncio.Event()
         self._heard = heard
         self._ended = ended
@@ -139,6 +147,7 @@ class WorkerHandle:
         try:
             self._control.setblocking(False)
             self._process = _spawned(theirs.fileno(), environment, piped=output.streams if output is not None else ())
+            self._end.inherits(_bytes(resource.getrusage(resource.RUSAGE_SELF)))
             self.pid = self._process.pid
             self._start_reaper()
         except BaseException:
@@ -149,6 +158,11 @@ class WorkerHandle:
         self._lines = self._relayed(output) if output is not None else []
         self._loop.add_reader(self._control, self._read)
         self._write()
+
+    @property
+    def was_present(self) -> bool:
+        """True if others were ever told of it."""
+        return bool(self.address)
 
     @property
     def why(self) -> str:
@@ -248,7 +262,7 @@ class WorkerHandle:
             with self._reaping:
                 self._is_reaped = True
                 _, status, usage = os.wait4(self.pid, 0)
-            code, peak = os.waitstatus_to_exitcode(status), usage.ru_maxrss
+            code, peak = os.waitstatus_to_exitcode(status), _bytes(usage)
         except ChildProcessError:  # we were started with SIGCHLD ignored, so the system has reaped it
             code, peak = UNKNOWN, 0
         self._is_reaped = True
@@ -260,7 +274,7 @@ class WorkerHandle:
         while self._read():  # what it said before it died is there, and counts
             pass
         self.close()
-        self._end.over(status, peak if sys.platform == "darwin" else peak * 1024)
+        self._end.over(status, peak)
         for lines in self._lines:
             lines.end_soon(PARTING_S)
         self.reaped.set()
@@ -288,6 +302,11 @@ class WorkerHandle:
             for name, stream in streams
             if stream is not None
         ]
+
+
+def _bytes(usage: resource.struct_rusage) -> int:
+    """Return the most memory that a process has used."""
+    return usage.ru_maxrss if sys.platform == "darwin" else usage.ru_maxrss * 1024
 
 
 def as_it_was(word: CannotStart) -> KedgeError:

@@ -5,17 +5,19 @@ more than its ack. Between the runtime and bolts that have `inputs_room` and `ta
 where a class of theirs has its own, that is called. Must not know batches, stores, trees or spouts.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from operator import attrgetter
 from typing import Any, Final, Protocol
 
-from acker.floors import Floors
+from acker.frontier import Decided
 from acker.identity import edge
 from acker.roots import NUMBER_SHIFT
 from topology.components import Collector, Tuple
 from topology.runtime.failures import Reason
 from topology.runtime.tasks.collector import CollectingExecutor, Open, TaskCollector
+from topology.runtime.tasks.stale import refused
 
 _others: Final[Callable[[Any], tuple[int, ...]]] = attrgetter("others")
 
@@ -41,13 +43,17 @@ def takes_many(bolt: Any) -> bool:
 
 
 class BatchExecutor(CollectingExecutor):
-    """Drives a bolt's `take_inputs`; `given` are the inputs of which nothing but the ack has been asked yet."""
+    """Drives a bolt's `take_inputs`; `given` are the inputs of which nothing but the ack has been asked yet.
+
+    How long they are held is counted for all of them together: what is finished counts as the one that came first.
+    """
 
     bolt: Any
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.given: dict[int, tuple[Tuple[Any], float]] = {}  # id of the tuple → it, and the loop's time then
+        self.given: dict[int, Tuple[Any]] = {}  # id of the tuple → it
+        self._given_at: deque[tuple[float, int]] = deque()  # the loop's time then, and how many; oldest first
         self._out = TaskCollector(self, None)
 
     def slice(self, count: int) -> int:
@@ -55,11 +61,12 @@ class BatchExecutor(CollectingExecutor):
             return super().slice(1)  # it waits for room there
         popleft = self.queue.popleft
         tuples = [popleft() for _ in range(count)]
-        if self.floors is not None:
-            tuples = self._fresh(tuples, self.floors)
+        if self.decided is not None:
+            tuples = self._fresh(tuples, self.decided)
         if tuples:
             started_at = self._loop.time()
-            self.given.update(zip(map(id, tuples), zip(tuples, repeat(started_at)), strict=True))
+            self.given.update(zip(map(id, tuples), tuples, strict=True))
+            self._given_at.append((started_at, len(tuples)))
             bolt: TakesMany = self.bolt
             try:
                 bolt.take_inputs(tuples, self._out)
@@ -78,13 +85,19 @@ class BatchExecutor(CollectingExecutor):
         except Exception:
             return 0
 
-    def _fresh(self, tuples: list[Tuple[Any]], floors: Floors) -> list[Tuple[Any]]:
+    def _fresh(self, tuples: list[Tuple[Any]], decided: Decided) -> list[Tuple[Any]]:
         """Those of finished trees left out (D5)."""
         roots = [tup.root for tup in tuples]
         first, last = min(roots) >> NUMBER_SHIFT, max(roots) >> NUMBER_SHIFT
-        if floors.refuses_none(first, last) and not any(map(_others, tuples)):
+        if decided.refuses_none(first, last) and not any(map(_others, tuples)):
             return tuples
-        fresh = [tup for tup in tuples if not any(floors.refuses(root >> NUMBER_SHIFT) for root in tup.roots)]
+        refuses = decided.refuses
+        fresh = []
+        for tup in tuples:
+            if any(refuses(root >> NUMBER_SHIFT) for root in tup.roots):
+                refused(tup, self.home, decided, self.component)
+            else:
+                fresh.append(tup)
         self.stale += len(tuples) - len(fresh)
         return fresh
 
@@ -93,7 +106,7 @@ class BatchExecutor(CollectingExecutor):
         return len(self.given) + len(self.opened)
 
     def held(self) -> list[Tuple[Any]]:
-        return [*(tup for tup, _ in self.given.values()), *super().held()]
+        return [*self.given.values(), *super().held()]
 
     def open_of(self, tup: Tuple[Any], act: str) -> Open:
         self._unfold(tup)
@@ -104,30 +117,38 @@ class BatchExecutor(CollectingExecutor):
         super().fail_input(tup, error, reason, text)
 
     def ack_all(self, tuples: Iterable[Tuple[Any]]) -> list[Tuple[Any]]:
-        given, ack = self.given, self.home.ack
-        done, others, acked, since = [], [], 0, 0.0
-        for tup in tuples:
-            one = given.pop(id(tup), None)
-            if one is None:
-                others.append(tup)
-                continue
-            acked += 1
-            since += one[1]
-            if not (root := tup.root):
-                continue
-            tag = tup.source.tag
-            value = edge(tup.identity, tag) if tag else tup.identity
-            for each in tup.roots if tup.others else (root,):
-                if (tree := ack(each, value)) is not None:
-                    done.append(tree)
-        kept_s = acked * self._loop.time() - since
-        self.kept, self.kept_s = self.kept + acked, self.kept_s + kept_s
+        tuples = [*tuples]
+        ack, others = self.home.ack, list[Tuple[Any]]()
+        found = [*map(self.given.pop, map(id, tuples), repeat(None))]
+        if not all(found):
+            others = [tup for tup, given in zip(tuples, found, strict=True) if given is None]
+            tuples = [given for given in found if given is not None]
+        roots, edges = [tup.root for tup in tuples], [tup.identity for tup in tuples]
+        unusual = [tup.others or tup.source.tag for tup in tuples]  # a list: a generator takes thrice the time
+        if any(unusual) or not all(roots):
+            pairs = [(root, edge(tup.identity, tup.source.tag)) for tup in tuples for root in tup.roots]
+            roots, edges = [root for root, _ in pairs], [value for _, value in pairs]
+        done = [tree for tree in map(ack, roots, edges) if tree is not None]
+        self.kept_s += len(tuples) * self._loop.time() - self._since(len(tuples))
+        self.kept += len(tuples)
         if done:
             self.home.completed(done)
         return super().ack_all(others) if others else others
 
+    def _since(self, count: int) -> float:
+        """Forget when the oldest of those were given that were given. Return the sum of these times."""
+        since, given_at = 0.0, self._given_at
+        while count:
+            at, given = given_at.popleft()
+            if given > count:
+                given_at.appendleft((at, given - count))
+                given = count
+            since, count = since + at * given, count - given
+        return since
+
     def _unfold(self, tup: Tuple[Any], *, kept: bool = True) -> None:
         """Has one of those that were given among the open ones, which may do all that an input may."""
-        if (one := self.given.pop(id(tup), None)) is not None:
+        if self.given.pop(id(tup), None) is not None:
             self.opened[id(tup)] = opened = Open(tup)
-            opened.kept_since = one[1] if kept else None
+            since = self._since(1)
+            opened.kept_since = since if kept else None

@@ -20,8 +20,8 @@ from topology.runtime.tasks.outbox import Outbox, Staged, StreamOutlet
 class CheckedOutbox(Outbox):
     """Takes the general way for every emission, and checks it there."""
 
-    def __init__(self, component: str, outlets: list[StreamOutlet]) -> None:
-        super().__init__(component, outlets)
+    def __init__(self, component: str, outlets: list[StreamOutlet], known_as: str = "") -> None:
+        super().__init__(component, outlets, known_as)
         self.plain = None
 
     def stage(

@@ -23,6 +23,7 @@ from topology.records import Record
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.tasks.executor import Executor
 from topology.runtime.tasks.outputs import waits
+from topology.runtime.tasks.stale import refused
 
 Name = tuple[type, frozenset[int]]  # a stream, and the identities of the anchors
 
@@ -168,56 +169,40 @@ class CollectingExecutor(Executor):
         super().__init__(*args)
         self.opened: dict[int, Open] = {}
         self.kept, self.kept_s = 0, 0.0  # inputs that were held and are finished, and for how long, together
-        self.floors = self.settings.floors
+        self.decided = self.settings.decided
         self.stale = 0  # inputs of finished trees, refused, and emissions for such inputs alone, dropped (D5)
-        self._deaf = self.floors is not None  # it may not know what is stale
         self.misused = 0  # emits, acks and fails on finished tuples
         self._cut_off = False
+
+    def begin_generation(self) -> None:
+        """Keep what is held, and what is under way for it: see `Executor.begin_generation`."""
+        self.queue.clear()
+        if self.waiting_room.futures and not self.full:
+            self.waiting_room.let_in()
 
     def cut_off(self) -> None:
         self._cut_off = True
         super().cut_off()
 
-    def work(self) -> None:
-        """As others do, once all homes were heard in this life: a sub-tree for an input that was stale before would
-        make it new, for those that have forgotten it (D5)."""
-        if not self.deaf:
-            super().work()
-
-    @property
-    def workable(self) -> bool:
-        return super().workable and not self.deaf
-
-    @property
-    def deaf(self) -> bool:
-        """True if inputs wait until all homes were heard."""
-        if self._deaf:
-            self._deaf = self.floors is not None and not self.floors.hears_all
-        return self._deaf
-
-    def tidy(self) -> None:
-        if self.queue and self._deaf and not self.deaf:
-            self.wake()
-
-    @property
-    def why_full(self) -> str:
-        return "inputs that wait until every worker has said what is done" if self.deaf else ""
-
     def slice(self, count: int) -> int:
         taken, now = 0, self._loop.time()  # once a slice: a clock costs as much as some of the inputs
-        floors, stale = self.floors, 0
+        decided = self.decided
+        refuses = None if decided is None else decided.refuses
+        stale = 0
         while taken < count and len(self.under_way) < self.concurrency:
             taken += 1
             tup = self.queue.popleft()
             if (
-                floors is not None
+                refuses is not None
                 and (root := tup.root)
                 and (
-                    floors.refuses(root >> NUMBER_SHIFT)
-                    or (tup.others and any(floors.refuses(other >> NUMBER_SHIFT) for other in tup.others))
+                    refuses(root >> NUMBER_SHIFT)
+                    or (tup.others and any(refuses(other >> NUMBER_SHIFT) for other in tup.others))
                 )
             ):
                 stale += 1
+                assert decided is not None, "who else refuses it"
+                refused(tup, self.home, decided, self.component)
                 continue
             self.opened[id(tup)] = one = Open(tup)
             try:
@@ -251,8 +236,8 @@ class CollectingExecutor(Executor):
         alone, and counts it. Where some are not, it goes on under its sub-root: those wait for it, and which inputs a
         bolt puts together is the bolt's matter. What is put together so again has the same identity, and is known below
         as long as one of them is not done."""
-        floors = self.floors
-        stale = floors is not None and all(floors.refuses(root >> NUMBER_SHIFT) for root in roots)
+        decided = self.decided
+        stale = decided is not None and all(decided.refuses(root >> NUMBER_SHIFT) for root in roots)
         self.stale += stale
         return stale
 

@@ -14,7 +14,7 @@ from random import Random
 from types import GeneratorType
 from typing import Any, Final
 
-from acker.floors import Floors
+from acker.frontier import Decided
 from acker.identity import edge
 from topology.codes.tuples import PROCESS_FINISHES_INPUT
 from topology.components import Tuple
@@ -41,7 +41,8 @@ class ExecutorSettings:
     time_limit_s  An input that takes longer fails (F9).
     random        For identities of records that belong to no tree.
     waits         `process` returns awaitables, or runs in a thread: the live view shows how busy its places are.
-    floors        Which messages are done; None if neither this task nor a task below it remembers inputs.
+    decided       Which messages are done, so that their tuples are refused; None if neither this task nor a task below
+                  it remembers inputs.
     """
 
     place: TaskPlace
@@ -49,7 +50,7 @@ class ExecutorSettings:
     concurrency: int = 1
     time_limit_s: float = 30.0
     waits: bool = False
-    floors: Floors | None = None
+    decided: Decided | None = None
 
 
 class _Touches:
@@ -327,6 +328,17 @@ class Executor:
             self.abandoned.add(task)
             self.fail_input(tup, None, Reason.CUT_OFF)
             task.cancel()
+
+    def begin_generation(self) -> None:
+        """A new generation of the run begins: what waits here, or is under way, comes again (P9). What `execute` holds
+        stays: its trees are over, and what it does with it is known by its identity."""
+        self.queue.clear()
+        for task in [*self.under_way]:
+            del self.under_way[task]
+            self.abandoned.add(task)
+            task.cancel()
+        if self.waiting_room.futures and not self.full:
+            self.waiting_room.let_in()
 
     # -- deadlines and clocks
 

@@ -1,4 +1,4 @@
-"""Where the spout tasks of a worker resume, and how far they have come: a part of the group commit (E2, E3).
+"""Where the spout tasks of a worker resume, and how far they have come: noted with a checkpoint (E2, E3).
 
 That a task has begun is durable before anything of it is emitted, so that a mark which is missing says something. Must
 not know how messages are emitted, nor what a store is made of.
@@ -12,9 +12,8 @@ from acker.identity import MessageId, partition_seed
 from acker.ledger import Ledger
 from acker.marks import Lane, Marks, Reached
 from topology.components import Positions
-from topology.runtime.commits.group_commit import GroupCommit
+from topology.runtime.checkpoints.worker_checkpoints import WorkerCheckpoints
 from topology.runtime.tasks.pending import Pending
-from topology.runtime.tasks.read_ahead import ReadAhead
 from topology.storage.rescale.positions import positions
 from topology.storage.values import Begun, Changes, Loaded, Mark, Span
 
@@ -36,14 +35,13 @@ class TaskMarks:
         keeps: bool,
         max_lag: int,
         names_lag: int = NAMES_LAG_MAX,
-        lined: bool = False,
         known_as: str = "",
         shared_ids: bool = False,
+        settles: bool = False,
     ) -> None:
         self.begun = not keeps  # whether it is durable that the task has
         self.begins = False  # whether it is about to: one whose spout could not be opened never does
         self._beginning = False  # whether the commit under way says so
-        self.line = ReadAhead(on=keeps and lined)
         self.lanes: dict[
             str, tuple[int, Lane]
         ] = {}  # partition → the seed of its epoch, and the order of its ids there
@@ -53,6 +51,7 @@ class TaskMarks:
         self._topology_id = topology_id
         self._known_as = known_as or component
         self._ids_of = 0 if shared_ids else task  # ids name messages of this task alone, or of all (B14)
+        self._settles = settles  # whether its source hears of what is done
         self._marks = Marks()
         self._loaded: dict[tuple[str, str], Reached] = {}
         self._known: dict[tuple[str, str], bool] = {}  # of what a mark is kept, and whether all was done; oldest first
@@ -76,8 +75,6 @@ class TaskMarks:
             (partition, mark.epoch): Reached(mark.position, mark.done, mark.newest) for partition, mark in found.items()
         }
         self._marks = Marks(self._loaded)
-        if started or any(mark.component == self._component for mark in loaded.marks):
-            self.line.resume(sum(begin.ahead for begin in mine or started), self._loaded)
         own = (mark for mark in loaded.marks if (mark.component, mark.task) == (self._component, self._task))
         self._known = {(mark.partition, mark.epoch): _is_done(mark) for mark in own}
         ids = {partition: mark.position for partition, mark in found.items()}
@@ -98,11 +95,10 @@ class TaskMarks:
     # -- how far it is ahead of its oldest message that is not done (E4)
 
     def room(self, unfinished: Callable[[], Sequence[Pending]]) -> int:
-        """Return how many messages it may give before it is max_lag ahead of its oldest one, or too far ahead of what
-        is kept. `unfinished` is asked only where the former is near."""
-        ahead = self.line.room(self.given)
+        """Return how many messages it may give before it is max_lag ahead of its oldest one. `unfinished` is asked only
+        where that is near."""
         if self._room > 0 or (self._oldest is not None and self._oldest.value):
-            return min(self._room, ahead)
+            return self._room
         self._oldest = min(unfinished(), key=lambda tree: tree.started_at, default=None)
         steps = self._steps
         if self._oldest is None:
@@ -110,19 +106,12 @@ class TaskMarks:
         while len(steps) > 1 and self._oldest is not None and steps[1][0] <= self._oldest.started_at:
             steps.popleft()
         self._room = self.max_lag - (self.given - steps[0][1] if steps else 0)
-        return min(self._room, ahead)
+        return self._room
 
     @property
     def why_held(self) -> str:
         """The reason why it may give none."""
-        if self.line.room(self.given) <= 0:
-            return f"it is {self.line.ahead:,} messages ahead of what is kept, and the next commit is not durable yet"
         return f"it is {self.max_lag:,} messages ahead of its oldest one that is not done (max_lag)"
-
-    @property
-    def wants_commit(self) -> bool:
-        """True if it will be held soon for want of a commit."""
-        return self.line.is_short(self.given)
 
     def gives(self, ids: Sequence[MessageId], now: float) -> None:
         """Messages with these ids are given now, at this loop time."""
@@ -135,29 +124,29 @@ class TaskMarks:
         self.given += count
         self._room -= count
 
-    # -- how far an earlier life may have been ahead of its marks (D4)
-
-    def adds(self, seed: int, ids: Sequence[MessageId], emitted: int) -> None:
-        """Messages with these ids were given, of the partition with this seed, and so many of them emitted."""
-        if self.line.catching_up:
-            self.line.adds(self._at[seed], ids, emitted)
-
-    def has_caught_up(self, *, ended: bool) -> bool:
-        """Return whether all that an earlier life had emitted was given again. `ended`: the source has, by itself."""
-        return self.line.has_caught_up((self._at[seed] for seed, _ in self.lanes.values()), ended)
+    def reopen(self, trees: Sequence[Pending]) -> None:
+        """These were done, and are not any more."""
+        ids: dict[int, list[MessageId]] = {}
+        for tree in sorted(trees, key=lambda one: one.root):
+            ids.setdefault(tree.seed, []).append(tree.message.id)
+        for seed, of_seed in ids.items():
+            self._marks.lane(*self._at[seed]).reopen(of_seed)
 
     # -- what is kept
 
-    def gather(self, changes: Changes, trees: Sequence[Pending]) -> None:
-        """`trees`: all of its messages that are not done, and perhaps some that are since this commit."""
-        ahead_changed, self._beginning = self.line.gather(self.given), self.begins
-        if self.begins and (ahead_changed or not self.begun):
-            changes.begun.append(Begun(self._component, self._task, self._tasks, self.line.ahead))
+    def gather(self, changes: Changes, trees: Sequence[Pending], unsettled: Sequence[Pending] = ()) -> None:
+        """`trees`: all of its messages that are not done, and perhaps some that are since this commit. `unsettled`:
+        those that are done, and that the source is to hear of."""
+        self._beginning = self.begins
+        if self.begins and not self.begun:
+            changes.begun.append(Begun(self._component, self._task, self._tasks))
+        if unsettled and type(unsettled[0].message.id) is type(unsettled[-1].message.id) is int:
+            unsettled = ()  # ints are below the mark, and there may be many
         unfinished: dict[tuple[str, str], list[MessageId]] = {}
-        for tree in trees:
-            if tree.value:
-                unfinished.setdefault(self._at[tree.seed], []).append(tree.message.id)
-        self._gathered = self._marks.reached(unfinished)
+        done: dict[tuple[str, str], list[MessageId]] = {}
+        for tree in (*trees, *unsettled):
+            (unfinished if tree.value else done).setdefault(self._at[tree.seed], []).append(tree.message.id)
+        self._gathered = self._marks.reached(unfinished, done if self._settles else {})
         changes.marks.extend(self._mark(*at, one) for at, one in self._gathered.items())
         self._over = self._long_over() if self._grown and self.lanes else []
         self._grown = self._grown and not self.lanes
@@ -176,7 +165,6 @@ class TaskMarks:
 
     def kept(self) -> None:
         self.begun = self.begun or self._beginning
-        self.line.kept()
         for at in self._over:
             del self._known[at]
         for at, one in self._gathered.items():
@@ -190,7 +178,6 @@ class TaskMarks:
 
     def not_kept(self) -> None:
         self._grown |= bool(self._over)
-        self.line.not_kept()
 
     def _is_further(self, gathered: tuple[tuple[str, str], Reached]) -> bool:
         at, one = gathered
@@ -206,7 +193,7 @@ def _is_done(one: Mark | Reached) -> bool:
 
 
 class Markings:
-    """The marks of all spout tasks of a worker: a part of its group commit. `buried` returns the dead messages whose
+    """The marks of all spout tasks of a worker: a `NotedPart`. `buried` returns the dead messages whose
     letters are not kept yet."""
 
     def __init__(
@@ -214,20 +201,21 @@ class Markings:
         spout_tasks: Mapping[tuple[str, int], Any],
         ledger: Ledger[Any],
         buried: Callable[[], Iterable[Pending]],
-        group_commit: GroupCommit,
+        checkpoints: WorkerCheckpoints,
     ) -> None:
         self._spout_tasks, self._ledger, self._buried = spout_tasks, ledger, buried
         self._gathered: list[Any] = []
-        group_commit.add(self)
+        checkpoints.add(self)
+        checkpoints.at_decision.append(self._decided)
+        checkpoints.waits.append(lambda: any(task.unsettled for task in spout_tasks.values()))
 
     @property
     def caught_up(self) -> bool:
         """True if every source has given something that no earlier life has kept, or has had nothing to give. Until
         then what was emitted after the last commit of a life that was killed may not have come again: it is in no mark
-        (B11). Where bolts remember inputs, it has to have given as much as that life may have emitted (D4)."""
+        (B11)."""
         return all(
-            task.reader.dry or (task.marking.moved and task.marking.has_caught_up(ended=task.reader.exhausted))
-            for task in self._spout_tasks.values()
+            task.reader.dry or task.reader.exhausted or task.marking.moved for task in self._spout_tasks.values()
         )
 
     def unfinished(self) -> dict[Any, list[Pending]]:
@@ -243,7 +231,12 @@ class Markings:
         self._gathered = [*unfinished]
         for spout_task, trees in unfinished.items():  # counted: the next run would skip one that is in no place
             assert len(trees) == spout_task.open, f"{spout_task.open} messages are not done, and {len(trees)} are known"
-            spout_task.marking.gather(changes, trees)
+            spout_task.marking.gather(changes, trees, spout_task.unsettled)
+            spout_task.noted()
+
+    def _decided(self) -> None:
+        for spout_task in self._gathered:
+            spout_task.decided()
 
     def kept(self) -> None:
         for spout_task in self._gathered:

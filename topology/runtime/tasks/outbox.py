@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from xxhash import xxh3_64_intdigest
 
-from acker.identity import copy_of, derive, edge, keyed_salt, salt
+from acker.identity import MASK, copy_of, derive, edge, keyed_salt, salt
 from topology.codes.tuples import DIRECT_EMIT_WITHOUT_TASK, TASK_WITHOUT_DIRECT_READER, UNDECLARED_RECORD_CLASS
 from topology.components import Source, Tuple
 from topology.dead_letters import DeadLetter
@@ -68,6 +68,7 @@ class StreamOutlet:
     def __init__(self, cls: type[Record], known_as: str, routes: list[Route]) -> None:
         self.cls = cls
         self.salt = salt(known_as, cls.__name__)
+        self.counted_salt = salt(known_as, f"\0count {cls.__name__}")
         self.routes = routes
         only = routes[0] if len(routes) == 1 and routes[0].one is not None and not routes[0].source.tag else None
         self.plain = Plain(self, only) if only is not None else None
@@ -79,7 +80,7 @@ class Plain:
 
     def __init__(self, outlet: StreamOutlet, route: Route) -> None:
         self.cls = outlet.cls
-        self.salt = outlet.salt
+        self.salt, self.counted_salt = outlet.salt, outlet.counted_salt
         self.source = route.source
         self.one = route.one if route.fixed is None else None
         self.queues = route.queues if route.fixed is None else [route.fixed]
@@ -90,9 +91,10 @@ class Plain:
 class Outbox:
     """The outlets of one task. `emitted` counts emissions, replays' too; it only grows."""
 
-    def __init__(self, component: str, outlets: list[StreamOutlet]) -> None:
+    def __init__(self, component: str, outlets: list[StreamOutlet], known_as: str = "") -> None:
         self.component = component
         self.emitted = 0
+        self._key_salt = salt(known_as or component, "\0key")
         self._outlets = {outlet.cls: outlet for outlet in outlets}
         only = outlets[0] if len(outlets) == 1 else None
         self.plain = only.plain if only else None
@@ -163,6 +165,31 @@ class Outbox:
             ordinals[cls] = k + 1
             identity = derive(tup.identity, self.outlet(record).salt + k)
             value ^= self.stage(staged, record, tup.origin, identity, tup.root, tup.others)
+        return value
+
+    def emit_counted(self, records: Sequence[Record], tup: Tuple[Any], key: bytes, first: int) -> int:
+        """As `emit`, but with names that do not depend on the input: each is that of the key's n-th output. `first`:
+        the n of the first of them."""
+        plain = self.plain
+        if plain is not None and len(records) == 1 and type(record := records[0]) is plain.cls:
+            identity = xxh3_64_intdigest(key, plain.counted_salt + first & MASK) or 1
+            queue = plain.queues[0] if plain.one is None else plain.queues[plain.one(record, identity)]
+            origin = xxh3_64_intdigest(key, self._key_salt) or 1
+            queue.append(Tuple(record, origin, identity, tup.root, tup.others, plain.source))
+            self.emitted += 1
+            return identity
+        staged: Staged = []
+        value = self.stage_counted(staged, records, tup, key, first)
+        self.send(staged)
+        self.emitted += len(records)
+        return value
+
+    def stage_counted(self, staged: Staged, records: Sequence[Record], tup: Tuple[Any], key: bytes, first: int) -> int:
+        """As `stage_all`, with the names that `emit_counted` gives."""
+        origin, value = xxh3_64_intdigest(key, self._key_salt) or 1, 0
+        for count, record in enumerate(records, first):
+            identity = xxh3_64_intdigest(key, self.outlet(record).counted_salt + count & MASK) or 1
+            value ^= self.stage(staged, record, origin, identity, tup.root, tup.others)
         return value
 
     def stage(
@@ -245,7 +272,7 @@ def outbox_of(
         StreamOutlet(cls, known_as, _routes(plan, [read for read in readers if read.cls is cls], worker, queue, random))
         for cls in plan.components[component].streams
     ]
-    return kind(component, outlets)
+    return kind(component, outlets, known_as)
 
 
 def dead_outbox_of(

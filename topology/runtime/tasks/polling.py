@@ -106,7 +106,7 @@ class Pumped:
 
     async def _pump(self) -> None:
         try:
-            records = self._spout.records()
+            records, has_loop = self._spout.records(), True
             try:
                 async for message in records:
                     self._ahead.append((message, self._spout.partitions()))
@@ -117,8 +117,12 @@ class Pumped:
                             self._changed.set()
                         self._changed.clear()
                         await self._changed.wait()
+            except GeneratorExit:  # this coroutine is garbage: nothing can be awaited any more
+                has_loop = False
+                raise
             finally:
-                if isinstance(records, AsyncGenerator):  # else the garbage collector ends it, when the run is over
+                # another kind of iterator is ended by the garbage collector, when the run is over
+                if has_loop and isinstance(records, AsyncGenerator):
                     await records.aclose()
         finally:
             self._changed.set()

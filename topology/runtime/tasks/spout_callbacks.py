@@ -3,7 +3,7 @@
 An error that a callback raises is reported and changes nothing. Must not know trees' ledgers, or why a message failed.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from acker.identity import MessageId
@@ -20,6 +20,7 @@ class SpoutCounters:
 
     def __init__(self) -> None:
         self.emitted = self.acked = self.failed = self.replayed = self.dead = 0
+        self.reopened = 0  # messages that were acked, and are not done any more, because the run has gone back
         self.coalesced = 0  # messages that the source has given again while they were in flight (F59)
         self.passed_over = 0  # messages that an earlier run had finished
         self.latency = Histogram()  # seconds from the first emission to the ack
@@ -37,10 +38,12 @@ class SpoutCounters:
 
 
 class SpoutCallbacks:
-    """The callbacks of one spout. `wants_acks`: its class defines `ack`; it always gets `fail`."""
+    """The callbacks of one spout. `wants_acks`: its class defines `ack`; `wants_settled`: it defines `settled`. It
+    always gets `fail`."""
 
     def __init__(self, spout: Any, place: TaskPlace, report: Callable[[Failure], None]) -> None:
         self.wants_acks = type(spout).ack is not Spout.ack
+        self.wants_settled = type(spout).settled is not Spout.settled
         self._spout, self._place, self._report = spout, place, report
 
     def acked(self, trees: Iterable[Pending]) -> None:
@@ -62,9 +65,14 @@ class SpoutCallbacks:
             for _ in range(1 + tree.also):
                 self._call(self._spout.fail, tree.message.id)
 
-    def _call(self, callback: Callable[[MessageId], None], message_id: MessageId) -> None:
+    def settled(self, ids: Sequence[MessageId]) -> None:
+        """Call `settled` for messages that a decided checkpoint has (P11)."""
+        with entered(self._place):
+            self._call(self._spout.settled, ids)
+
+    def _call(self, callback: Callable[[Any], None], argument: Any) -> None:
         try:
-            callback(message_id)
+            callback(argument)
         except BaseException as error:
             text = f"{callback.__name__}: {described(error)}"
             self._report(Failure(Reason.RAISED, self._place.component, text, error))

@@ -26,6 +26,7 @@ class SpoutReader:
         self.draining = self.closed = False
         self._polling: asyncio.Task[Any] | None = None  # the task that waits in a poll
         self._asked_at = 0.0  # loop time of the last poll
+        self._left = 0  # messages that the source had given, and that were not read, at the close
         self._loop = asyncio.get_running_loop()
 
     @property
@@ -35,8 +36,9 @@ class SpoutReader:
 
     @property
     def unread(self) -> int:
-        """Messages that the source has given, and that a drain still has to emit."""
-        return self.source.ahead if self.draining else 0
+        """Messages that the source has given, and that a drain still has to emit; after `close`, those that it has not
+        emitted. What a generator yields after that is not read: the next run reads it again."""
+        return self._left if self.closed else self.source.ahead if self.draining else 0
 
     async def poll(self, room: int) -> Sequence[Message[Any]]:
         """Poll once, for at most `room` messages. Empty if the source has ended, which `exhausted` then says, or if the
@@ -68,4 +70,6 @@ class SpoutReader:
 
     def close(self) -> None:
         """Read nothing any more, not even what the source has given."""
+        if not self.closed:
+            self._left = self.source.ahead
         self.draining = self.closed = True

@@ -17,13 +17,14 @@ from acker.identity import MessageId, message_pair, outside_pair
 from acker.marks import Lane
 from acker.roots import ROOT_STEP, RootSource, message_of
 from topology.codes.runtime import DUPLICATE_MESSAGE_ID, NON_INCREASING_ID, UNKNOWN_PARTITION
-from topology.components import Message, Tuple
+from topology.components import Message, Spout, Tuple
 from topology.config import Config
 from topology.errors import EmitError, KedgeError, RecordError, Reject
 from topology.records import encode
-from topology.runtime.commits.group_commit import GroupCommit
+from topology.runtime.checkpoints.worker_checkpoints import WorkerCheckpoints
 from topology.runtime.current_task import HERE, TaskPlace
 from topology.runtime.failures import DEAD_AT_ONCE, Failure, Reason
+from topology.runtime.tasks.done_messages import DoneMessages
 from topology.runtime.tasks.executor import SLICE_MAX, SLICE_S, drive
 from topology.runtime.tasks.interfaces import DownstreamTask, FedQueue
 from topology.runtime.tasks.marks import NAMES_LAG_MAX, TaskMarks
@@ -41,13 +42,15 @@ UNDONE: Final = 1  # the value of a message whose tree never began, or has faile
 
 @dataclass(frozen=True)
 class SpoutContext:
-    """The things that all spout tasks of one worker share. `key` is what ids of outside messages are hashed with."""
+    """The things that all spout tasks of one worker share. `key` is what ids of outside messages are hashed with.
+    `goes_back`: the worker may go back to the last decided checkpoint while it lives."""
 
     topology_id: str
     config: Config
     roots: RootSource
     key: bytes
-    group_commit: GroupCommit
+    checkpoints: WorkerCheckpoints
+    goes_back: bool
 
 
 class InFlight:
@@ -98,25 +101,24 @@ class SpoutTask:
         known_as: str = "",
         context: SpoutContext,
         random: Random,
-        remembered: bool = False,
     ) -> None:
-        config, group_commit = context.config, context.group_commit
+        config, checkpoints = context.config, context.checkpoints
         self.component, self.task = component, task
         self.place = TaskPlace(getattr(home, "worker", 0), component, task)
         self.spout, self.outbox, self.home = spout, outbox, home
         self.reader = SpoutReader(source)
-        self.group_commit = group_commit
+        self.checkpoints = checkpoints
         self.marking = TaskMarks(
             component,
             task,
             tasks,
             topology_id=context.topology_id,
-            keeps=group_commit.store is not None,
+            keeps=checkpoints.store is not None,
             max_lag=config.max_lag,
             names_lag=max(NAMES_LAG_MAX, 2 * config.max_pending),
-            lined=remembered and config.guarantee == "at-least-once",
             known_as=known_as,
             shared_ids=bool(getattr(spout, "shared_ids", False)),
+            settles=type(spout).settled is not Spout.settled,
         )
         self.downstream: list[DownstreamTask] = []  # tasks that it feeds directly
         self.below: Sequence[FedQueue] = []  # all tasks that what it emits can reach
@@ -127,7 +129,8 @@ class SpoutTask:
         self.replays = Replays(random, self._again)
         self.callbacks = SpoutCallbacks(spout, self.place, lambda failure: self.home.reported(failure))
         self._tracked = config.guarantee == "at-least-once"
-        self._max_pending, self._roots, self._key = config.max_pending, context.roots, context.key
+        self._done = DoneMessages(kept=self._tracked and (context.goes_back or self.callbacks.wants_settled))
+        self._max_pending, self._context = config.max_pending, context
         self._loop = asyncio.get_running_loop()
         self._epochs: Any = None  # the mapping that `partitions()` returned last
         self._retry_policy = RetryPolicy(self, config)
@@ -182,13 +185,13 @@ class SpoutTask:
 
     def _held_by_the_store(self) -> str:
         if not self.marking.begun:
-            self.group_commit.want()
-            return self.group_commit.why_full or "it is not kept yet that it has begun"
-        return self.group_commit.why_full
+            self.checkpoints.want()
+            return self.checkpoints.why_full or "it is not kept yet that it has begun"
+        return self.checkpoints.why_full
 
     def _held_by_its_marks(self) -> str:
-        if self.marking.wants_commit:
-            self.group_commit.want()
+        if (done := len(self._done)) >= self.marking.max_lag:
+            return f"{done:,} messages are done that no decided checkpoint has (max_lag)"
         return "" if self._room() > 0 else self.marking.why_held
 
     def _room(self) -> int:
@@ -227,7 +230,7 @@ class SpoutTask:
             raise KedgeError(text, code=UNKNOWN_PARTITION) from None
         ids = [message.id for message in messages]
         self.marking.gives(ids, self._loop.time())
-        at, in_flight, emitted = 0, None, self.counters.emitted
+        at, in_flight = 0, None
         passed: set[MessageId] = set()
         while at < len(ids):
             count = lane.new(ids, at)
@@ -243,7 +246,6 @@ class SpoutTask:
                 if not self._handle_repeated(lane, messages[at], seed, in_flight, passed):
                     continue
             at += count or 1
-        self.marking.adds(seed, ids, self.counters.emitted - emitted)
 
     def _handle_repeated(
         self, lane: Lane, message: Message[Any], seed: int, in_flight: InFlight, passed: set[MessageId]
@@ -258,6 +260,8 @@ class SpoutTask:
             passed.add(message.id)
             self.counters.passed_over += 1
             self.callbacks.acked_before(message.id)
+            if self.callbacks.wants_settled:
+                self.callbacks.settled([message.id])
             return True
         tree = in_flight.of(seed, message.id)
         if tree is not None:
@@ -281,7 +285,7 @@ class SpoutTask:
                 self._send_untracked(message, seed)
             return
         now = self._loop.time()
-        root = self._roots.take(len(messages))
+        root = self._context.roots.take(len(messages))
         self.pending += len(messages)
         self.open += len(messages)
         handled = 0
@@ -342,7 +346,7 @@ class SpoutTask:
     def pair(self, message_id: MessageId, seed: int) -> tuple[int, int]:
         """Return the origin and the identity of a message. Raises TypeError for an invalid id."""
         if self.spout.outside_ids:
-            return outside_pair(message_id, seed, self._key)
+            return outside_pair(message_id, seed, self._context.key)
         return message_pair(message_id, seed)
 
     def _begin(self, tree: Pending) -> None:
@@ -376,6 +380,7 @@ class SpoutTask:
         self.counters.completed(trees, self._loop.time())
         self.pending -= len(trees)
         self.open -= len(trees)
+        self._done.add(trees)
         if self.callbacks.wants_acks:
             self.callbacks.acked(trees)
         self.pauses.wake()
@@ -396,6 +401,38 @@ class SpoutTask:
         else:
             self.replays.add(tree)
 
+    # -- checkpoints
+
+    @property
+    def unsettled(self) -> Sequence[Pending]:
+        """The messages that its source is to hear of at the next decision. The mark may have them already: a source
+        may give a name again that is done."""
+        return self._done.trees if self.callbacks.wants_settled else ()
+
+    def noted(self) -> None:
+        """A checkpoint is noted: what is done by now is in its frontier."""
+        self._done.noted()
+
+    def decided(self) -> None:
+        """The noted checkpoint is decided: what was done when it was noted will not be emitted again, and its source
+        may forget it."""
+        done = self._done.decided()
+        if done and self.callbacks.wants_settled:
+            self.callbacks.settled([tree.message.id for tree in done])
+        self.checkpoints.trash.append(done)
+
+    def go_back(self) -> None:
+        """Emit again what is not in the last decided frontier: its effects are gone."""
+        again = self._done.undone()
+        for tree in again:
+            tree.value = UNDONE
+            tree.started_at = self._loop.time()
+        self.counters.reopened += len(again)
+        self.pending += len(again)
+        self.open += len(again)
+        self.marking.reopen(again)
+        self.replays.put(again)
+
     def buried(self, tree: Pending) -> None:
         """Take note that the message is dead: its letter is kept, and only a person can have it replayed."""
         self.counters.dead += 1
@@ -403,6 +440,8 @@ class SpoutTask:
         self.open -= 1
         tree.value = 0
         self.callbacks.dead(tree)
+        if self.callbacks.wants_settled:  # the checkpoint with its letter is decided
+            self.callbacks.settled([tree.message.id])
         self.pauses.wake()
 
     def pair_of(self, tree: Pending) -> tuple[int, int]:
@@ -420,7 +459,7 @@ class SpoutTask:
         """Emit these messages once more."""
         for tree in trees:
             self.counters.replayed += 1
-            root = self._roots.next_attempt(tree.root)
+            root = self._context.roots.next_attempt(tree.root)
             if message_of(root) != message_of(tree.root):
                 tree.renamed = (*tree.renamed, message_of(tree.root))
             tree.root = root

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, Final, TypeVar
@@ -36,6 +36,7 @@ class SpoutCounts:
     messages now.
 
     At every moment: emitted = acked + dead + pending, and every failed tree is replayed, dead or waiting for a replay.
+    So `acked` falls if the run goes back to a checkpoint: messages that were done are pending again.
     With at-most-once, no tree is tracked. Messages are then emitted, or failed if they cannot be emitted; nothing else
     is counted.
     """
@@ -79,13 +80,30 @@ class BoltCounts:
 
 
 @dataclass(frozen=True)
+class CheckpointFigures:
+    """The checkpoints of a run that keeps something. `number`, `bytes` and `seconds` are those of the last decided one:
+    what all workers wrote for it, and how long it took. `age_s` seconds ago it was decided, or nothing had changed
+    since it was. This run has decided `taken` ones; the largest had `bytes_max`, and the slowest took `seconds_max`.
+    """
+
+    number: int
+    age_s: float
+    bytes: int
+    seconds: float
+    taken: int
+    bytes_max: int
+    seconds_max: float
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """A run at one moment. `latencies` are those of each spout's whole trees, from emission to the last ack, including
     replays. `latency` has all of them.
 
     `rare` has every name of RARE, with 0 for what has not happened; it is empty if nothing was counted. `letters` are
     the dead letters that are stored now, including those of earlier runs. `held_by` says why a spout reads nothing now,
-    if the reason is neither a queue nor max_pending; for example, the state cannot be written.
+    if the reason is neither a queue nor max_pending; for example, the state cannot be written. `checkpoint` is None if
+    the run keeps nothing, or has decided none yet; and in the snapshot of one worker.
     """
 
     topology: str
@@ -98,6 +116,7 @@ class Snapshot:
     rare: dict[str, int] = field(default_factory=dict)
     letters: int = 0
     held_by: dict[str, str] = field(default_factory=dict)
+    checkpoint: CheckpointFigures | None = None
 
     def total(self, name: str) -> int:
         """Return the sum of one counter over all spouts."""
@@ -107,6 +126,12 @@ class Snapshot:
     def latency(self) -> Histogram:
         """Return the latencies of all spouts' trees."""
         return together(self.latencies.values())
+
+    @property
+    def remembered(self) -> tuple[int, int]:
+        """Return how many inputs all bolts remember, and how many bytes that takes, about."""
+        bolts = self.bolts.values()
+        return sum(bolt.remembered for bolt in bolts), sum(bolt.remembered_bytes for bolt in bolts)
 
     def latency_ms(self) -> dict[str, float | None]:
         """Return percentiles in milliseconds; None if nothing was acked."""
@@ -124,6 +149,8 @@ class Snapshot:
         latency_ms   p50, p99 and max of all trees, in milliseconds, from emission to the last ack; None if nothing was
                      acked.
         dead_letters   How many are stored, including those of earlier runs.
+        checkpoint   The last decided one: `number`, `age_s`, `bytes`, `seconds`; and of all of this run: how many were
+                     `taken`, `bytes_max`, `seconds_max`. None if nothing is kept, or none was decided.
 
         The command adds `restarts`: how often a worker was replaced.
         """
@@ -152,7 +179,12 @@ class Snapshot:
             },
             "latency_ms": self.latency_ms(),
             "dead_letters": self.letters,
+            "checkpoint": _rounded(self.checkpoint) if self.checkpoint is not None else None,
         }
+
+
+def _rounded(figures: CheckpointFigures) -> dict[str, float]:
+    return {name: round(value, 6) for name, value in asdict(figures).items()}
 
 
 def percentiles_ms(histogram: Histogram) -> dict[str, float | None]:

@@ -6,20 +6,19 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from acker.floors import Floors
+from acker.frontier import Decided
 from topology.graph import Declared
 from topology.plan import Plan
-from topology.runtime.commits.group_commit import GroupCommit
+from topology.runtime.checkpoints.log_commit import LogCommit
 from topology.runtime.current_task import TaskPlace
 from topology.runtime.dead_letters.deliveries import LetterRoute
 from topology.runtime.links.peer import RemoteQueue
 from topology.runtime.links.peers import Peers
-from topology.runtime.plan_facts import begins_sub_trees, remembers, remembers_itself
+from topology.runtime.plan_facts import begins_sub_trees, remembers_itself
 from topology.runtime.prototypes import prototype_copy
-from topology.runtime.state.committed import CommittedStateExecutor
 from topology.runtime.state.due_times import DueTimes
-from topology.runtime.state.in_memory import MemoryStateExecutor
 from topology.runtime.state.rebuilt import RebuiltStateExecutor
+from topology.runtime.state.state_executor import StateExecutor
 from topology.runtime.state.timer_outputs import TimerOutputs
 from topology.runtime.state.timer_retries import Fired, TimerRetries
 from topology.runtime.state.timers import TaskTimers
@@ -48,8 +47,9 @@ class Building:
         peers: Peers,
         *,
         topology_id: str,
-        floors: Floors,
-        group_commit: GroupCommit,
+        decided: Decided,
+        log: LogCommit | None,
+        keeps: bool,
         fired: Fired,
         random: Random,
         outbox_kind: type[Outbox],
@@ -61,7 +61,8 @@ class Building:
         self._plan = plan
         self._worker = worker
         self._peers = peers
-        self._home, self._floors, self._group_commit, self._fired = home, floors, group_commit, fired
+        self._home, self._decided, self._fired = home, decided, fired
+        self._log, self._keeps = log, keeps
         self._topology_id = topology_id
         mine = [at for at, number in plan.placement.items() if number == worker]
         for name, task in reversed(mine):  # readers first: their queues must be there
@@ -78,7 +79,6 @@ class Building:
                     random=seed,
                     tasks=declared.tasks,
                     known_as=declared.known_as,
-                    remembered=remembers(plan),
                 )
         for (name, _), executor in self.executors.items():
             executor.downstream = self._readers(name)
@@ -97,31 +97,33 @@ class Building:
             concurrency=declared.concurrency,
             time_limit_s=config.process_timeout_s,
             waits=declared.waits,
-            floors=self._floors,
+            decided=self._decided,
         )
         timed = hasattr(bolt, "on_timer")
         lasts = declared.shape == "journal" or bolt.recovery == "checkpoint"
         asks = remembers_itself(declared) or begins_sub_trees(self._plan, declared.name)
         if declared.shape == "execute" and not asks:
-            settings = replace(settings, floors=None)  # no task from here on remembers inputs: stale ones do no harm
+            settings = replace(settings, decided=None)  # no task from here on remembers inputs: stale ones do no harm
         args = bolt, outbox, self._home, settings
         execute = BatchExecutor if takes_many(bolt) else CollectingExecutor
         kinds: dict[str, type[Executor]] = {"process": ProcessExecutor, "execute": execute}
-        if declared.shape == "state" and not timed and not (lasts and self._group_commit.store is not None):
-            kinds["state"] = RebuiltStateExecutor if bolt.recovery == "replay" else MemoryStateExecutor
         if declared.prototype.blocking:
             kinds["process"] = BlockingExecutor
         if declared.shape in kinds:
             return kinds[declared.shape](*args)
         codec = StateCodec(declared.name, state_type(bolt), timed=timed) if declared.shape == "state" else None
-        committing = CommittedStateExecutor(
+        rebuilt = declared.shape == "state" and not timed and bolt.recovery == "replay"
+        kind = RebuiltStateExecutor if rebuilt else StateExecutor
+        lasts = lasts and self._keeps
+        committing = kind(
             *args,
-            group_commit=self._group_commit,
             codec=codec,
             known_as=declared.known_as,
             lasts=lasts,
             tasks=declared.tasks,
             most=config.max_remembered_bytes,
+            log=self._log,
+            by_count=lasts and config.durability != "disk",
         )
         if timed:
             committing.timers = self._timers(committing, declared, random)
@@ -129,7 +131,7 @@ class Building:
             codec.due = committing.timers.due_times.due
         return committing
 
-    def _timers(self, executor: CommittedStateExecutor, declared: Declared, random: Random) -> TaskTimers:
+    def _timers(self, executor: StateExecutor, declared: Declared, random: Random) -> TaskTimers:
         place, home = executor.place, self._home
         retries = TimerRetries(declared.name, self._fired, GivingUp(self._plan.config), Random(random.getrandbits(64)))
         outputs = TimerOutputs(
@@ -141,7 +143,6 @@ class Building:
             roots=home.roots,
             report=home.reported,
             records_of=executor.records_of,
-            forgets=executor.forget_timer,
             wake=executor.wake_downstream,
         )
         return TaskTimers(

@@ -103,7 +103,10 @@ def _rare(
 
 def _spout(tasks: list[SpoutTask]) -> SpoutCounts:
     rows = [
-        (*(count.emitted, count.acked, count.failed, count.replayed, count.dead), task.pending, task.pauses.seconds)
+        (
+            *(count.emitted, count.acked - count.reopened, count.failed, count.replayed, count.dead),
+            *(task.pending, task.pauses.seconds),
+        )
         for task in tasks
         for count in [task.counters]
     ]

@@ -1,51 +1,35 @@
-"""A worker's housekeeping: deadlines, time limits, touches, progress, reminders, all on the loop's clock.
+"""A worker's housekeeping: deadlines, time limits, touches, reminders, all on the loop's clock.
 
-Looks at the clock ten times a second. What is due is done by the worker's parts; this only says when. Progress is what
-was done when a commit was gathered, and is announced once that is kept: what is forgotten for it is then never read
-again (D4).
+Looks at the clock ten times a second. What is due is done by the worker's parts; this only says when.
 """
 
 import asyncio
 from typing import Any, Final
 
 from acker.ledger import STALL_S
-from acker.progress import Progress
-from acker.roots import message_of
 from topology.components import Tuple
 from topology.runtime.failures import Failure, Reason
-from topology.runtime.plan_facts import remembers
 from topology.runtime.tasks.collector import CollectingExecutor
 from topology.runtime.tasks.executor import Executor
 from topology.runtime.tasks.pending import Pending
-from topology.runtime.worker.announce import ProgressAnnouncer
 from topology.runtime.worker.interfaces import HousekeepingHost
 from topology.runtime.worker.subtrees import SubTree
-from topology.storage.values import Changes
 
 TURN_S: Final = 0.1  # between two looks at the clock
-PROGRESS_S: Final = 0.2  # how often it is announced which messages are done, to those who remember them
 REMIND_S: Final = 60.0  # between two reminders of repeated failures
 
 
 class Housekeeping:
-    """`run` goes on until it is cancelled. A `CommitPart`, which keeps nothing itself."""
+    """`run` goes on until it is cancelled. `began_at`: when the worker was made, in seconds of its clock."""
 
     def __init__(self, worker: HousekeepingHost) -> None:
+        self.began_at = worker.clock.monotonic()
         self._worker = worker
-        self._progress: Progress | None = None  # announced last
-        self._gathered: Progress | None = None
-        self._announced = 0.0
-        self._runs = False
-        worker.group_commit.add(self)
-        self._announcing = ProgressAnnouncer(worker)
-        self._remembers = remembers(worker.plan)
 
     async def run(self) -> None:
         worker, now = self._worker, self._worker.clock.monotonic
         touch_every_s = worker.config.tree_timeout_s / 3
         last = touched = reminded = now()
-        self._announced = last - PROGRESS_S  # with the first commit: some take no input before they have heard of all
-        self._runs = True
         while True:
             await asyncio.sleep(TURN_S)
             this = now()
@@ -99,7 +83,6 @@ class Housekeeping:
             executor.tidy()
             if (error := getattr(executor.bolt, "broken", None)) is not None and worker.broken is None:
                 worker.broke(error, executor.component)
-        worker.subtrees.tidy()
 
     def _fail_silent(self, trees: list[Pending | SubTree], now: float) -> None:
         """Fails trees without progress.
@@ -133,35 +116,6 @@ class Housekeeping:
             if not forgotten.isdisjoint(tup.roots):
                 text = f"no other ack in its tree for {ledger.cap_s:g} s"
                 executor.fail_input(tup, None, Reason.FORGOTTEN, text)
-
-    # -- progress (`CommitPart`)
-
-    def gather(self, changes: Changes) -> None:
-        """Takes down which messages of this home are done."""
-        worker, now = self._worker, self._worker.clock.monotonic()
-        self._gathered = None
-        if not self._remembers or not self._runs or now - self._announced < PROGRESS_S / 2:
-            return
-        self._announced = now
-        trees = [*worker.ledger.trees(), *(tree for task in worker.spout_tasks.values() for tree in task.later())]
-        unfinished = {message_of(tree.root) for tree in trees}.union(*(tree.renamed for tree in trees if tree.renamed))
-        unfinished.update(worker.subtrees.not_done, worker.fired.not_done, worker.dead_letters.unfinished())
-        self._gathered = self._announcing.gather(trees, unfinished)
-
-    def kept(self) -> None:
-        """Tells those who remember inputs, here and elsewhere."""
-        progress = self._gathered
-        if progress is not None and progress != self._progress and self._runs:
-            self._progress = progress
-            self._worker.progressed(progress)
-            self._worker.peers.tell_progress(progress)
-
-    def not_kept(self) -> None:
-        self._gathered = None
-
-    def stop(self) -> None:
-        """Announces nothing any more."""
-        self._runs = False
 
 
 def _away(executor: Executor) -> str:

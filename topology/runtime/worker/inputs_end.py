@@ -4,10 +4,10 @@ Must not know how many workers there are, nor when a bolt's turn to be flushed c
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
-from topology.runtime.state.garbage import Garbage
+from topology.runtime.state.state_executor import StateExecutor
 from topology.runtime.tasks.collector import TaskCollector
 from topology.runtime.tasks.executor import Executor
 from topology.runtime.tasks.spout_task import SpoutTask
@@ -24,7 +24,7 @@ class InputsEnd:
         self,
         spout_tasks: Mapping[tuple[str, int], SpoutTask],
         executors: Mapping[tuple[str, int], Executor],
-        garbage: Garbage,
+        with_state: Sequence[StateExecutor],
         outcome: WorkerOutcome,
         reporter: Reporter,
         *,
@@ -32,7 +32,7 @@ class InputsEnd:
     ) -> None:
         self.sources_ended = asyncio.Event()
         self.flushed: dict[tuple[str, int], int] = {}
-        self._spout_tasks, self._executors, self._garbage = spout_tasks, executors, garbage
+        self._spout_tasks, self._executors, self._with_state = spout_tasks, executors, with_state
         self._outcome, self._reporter, self._limit_s = outcome, reporter, limit_s
 
     def look_at_sources(self) -> None:
@@ -44,7 +44,7 @@ class InputsEnd:
     def holds_untracked(self) -> bool:
         """True if a bolt holds a tuple for which there is no deadline, or timers that only a flush makes fire."""
         held = any(not tup.roots for executor in self._executors.values() for tup in executor.held())
-        return held or any(executor.untold for executor in self._garbage.executors)
+        return held or any(executor.untold for executor in self._with_state)
 
     async def flush(self, name: str) -> None:
         """Tell this bolt's tasks here that all inputs have ended. With "", once each bolt was flushed: the tasks that
@@ -53,7 +53,7 @@ class InputsEnd:
             tasks = [executor for (component, _), executor in self._executors.items() if component == name]
         else:
             tasks = [task for at, task in self._executors.items() if task.inputs > self.flushed.get(at, 0)]
-            tasks += [task for task in self._garbage.executors if task.untold and task not in tasks]
+            tasks += [task for task in self._with_state if task.untold and task not in tasks]
         for executor in tasks:
             self.flushed[executor.component, executor.task] = executor.inputs
             executor.inputs_ended()

@@ -2,18 +2,11 @@
 
 from typing import Protocol
 
-from acker.floors import Floors
 from acker.ledger import Ledger
-from acker.progress import Progress
-from acker.roots import RootSource
 from topology.components import Clock
 from topology.config import Config
-from topology.plan import Plan
-from topology.runtime.commits.group_commit import GroupCommit
-from topology.runtime.dead_letters.dead_letters import DeadLetters
 from topology.runtime.failures import Failure
 from topology.runtime.links.peers import Peers
-from topology.runtime.state.timer_retries import Fired
 from topology.runtime.tasks.executor import Executor
 from topology.runtime.tasks.pending import Pending
 from topology.runtime.tasks.spout_task import SpoutTask
@@ -22,20 +15,14 @@ from topology.runtime.worker.subtrees import SubTree, SubTrees
 
 
 class HousekeepingHost(Protocol):
-    """A worker, as far as its housekeeping and its progress announcements need it."""
+    """A worker, as far as its housekeeping needs it."""
 
     clock: Clock
-    plan: Plan
     ledger: Ledger[Pending | SubTree]
-    roots: RootSource
     executors: dict[tuple[str, int], Executor]
     spout_tasks: dict[tuple[str, int], SpoutTask]
     peers: Peers
-    group_commit: GroupCommit
     subtrees: SubTrees
-    fired: Fired
-    floors: Floors
-    dead_letters: DeadLetters
     reporter: Reporter
 
     @property
@@ -47,4 +34,3 @@ class HousekeepingHost(Protocol):
     def queued(self, root: int) -> None: ...
     def broke(self, error: BaseException, where: str) -> None: ...
     def reported(self, failure: Failure) -> None: ...
-    def progressed(self, progress: Progress) -> None: ...

@@ -4,12 +4,12 @@ Must not know executors, trees or how a run ends.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from random import Random
 from typing import Any
 
-from acker.floors import Floors
+from acker.frontier import Decided
 from topology.components import Task
 from topology.plan import Plan
 from topology.runtime.current_task import TaskPlace
@@ -21,9 +21,9 @@ from topology.runtime.worker.user_calls import called, opened, summaries
 class OpenComponents:
     """`random` gives each component a generator of its own."""
 
-    def __init__(self, plan: Plan, worker: int, context: RunContext, floors: Floors, random: Random) -> None:
+    def __init__(self, plan: Plan, worker: int, context: RunContext, decided: Decided, random: Random) -> None:
         self._plan, self._worker, self._context = plan, worker, context
-        self._floors, self._random = floors, random
+        self._decided, self._random = decided, random
         self._opened: list[tuple[TaskPlace, Any]] = []
 
     async def open(
@@ -34,7 +34,7 @@ class OpenComponents:
         random = Random(self._random.getrandbits(64))
         context = self._context
         where = self._plan.topology, name, index, declared.tasks
-        task = Task(*where, context.clock, random, context.notes, declared.known_as, self._floors, context.folder)
+        task = Task(*where, context.clock, random, context.notes, declared.known_as, self._decided, context.folder)
         place = TaskPlace(self._worker, name, index)
         self._opened.append((place, component))
         call = partial(component.open, task) if resume is None else partial(component.open, task, resume())
@@ -45,11 +45,12 @@ class OpenComponents:
         """Return the lines that the components have at the end, sources first. Called before `close`."""
         return summaries(reporter, self._in_order())
 
-    async def close(self, reporter: Reporter, limit_s: float) -> None:
-        """Close each component, which may take `limit_s`. Errors are reported."""
-        for place, component in self._in_order():
+    async def close(self, reporter: Reporter, limit_s: float, *, later: Collection[Any] = ()) -> None:
+        """Close each component that is open, but for those in `later`. Each may take `limit_s`. Errors are reported."""
+        closing = [placed for placed in self._in_order() if not any(placed[1] is component for component in later)]
+        self._opened = [placed for placed in self._opened if placed not in closing]
+        for place, component in closing:
             await called(reporter, place, component.close, limit_s)
-        self._opened.clear()
 
     def _in_order(self) -> list[tuple[TaskPlace, Any]]:
         order = list(self._plan.components)

@@ -1,15 +1,12 @@
-"""The end of a worker: what is in flight is cut off and waited for, and what is done by then is kept.
+"""The end of a worker: what is in flight is cut off and waited for.
 
 The order of it all is the worker's. Must not know sources, bolts, or what a store is made of.
 """
 
 import asyncio
-import logging
 from collections.abc import Iterable
 from typing import Any, Final
 
-from topology.codes.runtime import LAST_POSITIONS_NOT_KEPT
-from topology.runtime.commits.group_commit import GroupCommit
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.tasks.blocking_executor import BlockingExecutor
 from topology.runtime.tasks.collector import CollectingExecutor
@@ -17,8 +14,6 @@ from topology.runtime.tasks.executor import Executor
 from topology.runtime.telemetry.failure_log import Reporter
 
 CLOSE_S: Final = 10.0  # how long one component's `close` may take, and what was cut off
-
-logger = logging.getLogger("kedge")
 
 
 async def cut_off(tasks: Iterable[asyncio.Task[Any]], executors: Iterable[Executor], reporter: Reporter) -> int:
@@ -42,20 +37,6 @@ async def cut_off(tasks: Iterable[asyncio.Task[Any]], executors: Iterable[Execut
             reporter.failed(Failure(Reason.CUT_OFF, name, "it ignores that it was cancelled"))
     await threads
     return in_hand
-
-
-async def settled(group_commit: GroupCommit, *, in_order: bool) -> bool:
-    """After the last ack: what is done now is kept, so that the next run does not repeat it (E10). Whether it is.
-    Raises StoreBroken."""
-    kept = await group_commit.settle(in_order=in_order)
-    if not kept:
-        why = group_commit.why_full
-        logger.warning(
-            "the next run repeats what was done since the last positions were kept: %s (%s)",
-            why,
-            LAST_POSITIONS_NOT_KEPT,
-        )
-    return kept
 
 
 async def _threads_returned(executors: Iterable[Executor], reporter: Reporter) -> None:

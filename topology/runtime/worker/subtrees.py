@@ -6,11 +6,10 @@ sub-tree is done, that edge is acked to all of them; when it fails, they all fai
 worker as any ledger does. Must not know what is emitted, nor what a message is.
 """
 
-from collections import deque
 from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
-from acker.floors import Floors
+from acker.frontier import NUMBER_BITS, Decided
 from acker.identity import derive, salt
 from acker.ledger import Ledger, Tree
 from acker.roots import LAST_ATTEMPT, NUMBER_SHIFT, WORKER_SHIFT, RootSource, message_of
@@ -21,7 +20,6 @@ from topology.runtime.failures import Failure
 from topology.runtime.tasks.interfaces import TreeOwner
 
 KEPT_MAX: Final = 1 << 16  # sub-trees of a worker that are open, or that a task may remember; beyond that, emit raises
-LOOKED_AT_A_TURN: Final = 500  # of those that are over, at a turn of the housekeeping
 EDGE_SALT: Final = salt("sub-tree", "edge")
 
 
@@ -69,26 +67,27 @@ class Branch:
 
 
 class SubTrees:
-    """Those of one worker. `open` are under way; `remembers`: whether the topology has bolts with state, that remember
-    what they had in a tree until it is announced as done."""
+    """Those of one worker. `open` are under way; `remembers`: whether the topology has bolts that know their inputs
+    until a decided frontier has them. A sub-root is in a frontier once a decided one has all messages that it stands
+    for."""
 
-    def __init__(self, home: SubTreeHost, floors: Floors, *, remembers: bool) -> None:
+    def __init__(self, home: SubTreeHost, decided: Decided, *, remembers: bool) -> None:
         self.open: dict[int, SubTree] = {}
         self.begun = 0  # so far; it only grows
         self._home = home
-        self._floors = floors
+        self._decided = decided
         self._remembers = remembers
         self._branches: dict[str, Branch] = {}
-        self._fresh: dict[int, list[int]] = {}  # message of a sub-root → those of its inputs that may not be stale
-        self._stale: set[int] = set()  # those of which all are
-        self._over: dict[int, list[int]] = {}  # message of a sub-root → those of its inputs that may not be done
-        self._turn: deque[int] = deque()  # those messages, in the order in which they are looked at
+        self._inputs: dict[int, list[int]] = {}  # message of a sub-root → those of its inputs that may not be decided
+        self._lost: set[int] = set()  # messages of sub-roots that stand for a message of a life that is over
+        self._lost_in_one: set[int] = set()  # those of them that one decided frontier has
+        self._lost_seen = 0  # the last decided checkpoint whose frontier was looked at for that
 
     # -- an emission
 
     def root(self) -> int:
         """A root for a sub-tree that may begin. Raises EmitError where there are too many."""
-        if len(self.open) + len(self._over) >= KEPT_MAX:
+        if max(len(self.open), len(self._inputs)) >= KEPT_MAX:
             text = f"{KEPT_MAX:,} emissions that were anchored to many trees are not done: their inputs' trees are open"
             raise EmitError(text, code=TOO_MANY_OPEN_JOINS)
         return self._home.roots.next_sub_root()
@@ -106,7 +105,13 @@ class SubTrees:
         self.open[root] = tree
         self.begun += 1
         if self._remembers:
-            self._fresh[message_of(root)] = [message_of(input_root) for input_root in inputs]
+            messages = [message_of(input_root) for input_root in inputs]
+            if any(
+                map(self._decided.is_over, messages)
+            ):  # a bolt has held its input for longer than its home has lived
+                self._lost.add(message_of(root))
+            else:
+                self._inputs[message_of(root)] = messages
         return edge
 
     # -- what becomes of it
@@ -129,10 +134,6 @@ class SubTrees:
 
     def _close(self, tree: SubTree) -> None:
         del self.open[tree.root]
-        if self._remembers:
-            message = message_of(tree.root)
-            self._over[message] = [message_of(root) for root in tree.inputs]
-            self._turn.append(message)
 
     def touch(self) -> None:
         """Renew the time of the inputs' trees, the hard cap too: the sub-tree has both itself, and they fail with
@@ -159,41 +160,44 @@ class SubTrees:
                 sought.append(tree.root)
         return found
 
-    # -- who may still remember it
+    # -- frontiers
 
-    @property
-    def not_done(self) -> Iterable[int]:
-        """The messages of sub-trees that are over, and that must not be announced as done (D17): an input's message is
-        not done, so all may be emitted once more, with the same identities, which bolts with state have to know."""
-        return self._over.keys()
+    def note(self) -> tuple[set[int], frozenset[int]]:
+        """Return the messages of sub-trees that are not in the frontier which is noted now, and those among them that
+        never will be: others must go by the names of what they know of these."""
+        self._drop_decided()
+        self._drop_lost()
+        return self._lost.union(self._inputs), frozenset(self._lost)
 
-    def stale(self) -> frozenset[int]:
-        """The messages of sub-trees whose inputs are all stale, as far as others may remember them: no tree waits for
-        a tuple of theirs, and one that was held up may be of something that is forgotten (D5). Announced together with
-        what was heard, or a home could forget for what was heard and still take it. Looks at each input once."""
-        refuses = self._floors.refuses
-        for message, inputs in [*self._fresh.items()]:
-            while inputs and refuses(inputs[-1]):
+    def _drop_lost(self) -> None:
+        """Forget what two decided frontiers have. After the first one all workers refuse tuples of these sub-trees.
+        What a worker has taken of them until then is in the snapshot of the second one, and in no log after that."""
+        frontier = self._decided.frontier
+        if frontier.checkpoint != self._lost_seen:
+            self._lost_seen = frontier.checkpoint
+            self._lost -= self._lost_in_one & frontier.lost
+            self._lost_in_one = self._lost & frontier.lost
+
+    def life_ends(self, owner: int) -> None:
+        """The life of this owner is over: its messages come again under other numbers, but for those that a decided
+        frontier has."""
+        self._drop_decided()
+        for message, inputs in [*self._inputs.items()]:
+            if any(input_message >> NUMBER_BITS == owner for input_message in inputs):
+                del self._inputs[message]
+                self._lost.add(message)
+
+    def _drop_decided(self) -> None:
+        has = self._decided.frontier.has
+        for message, inputs in [*self._inputs.items()]:
+            while inputs and has(inputs[-1]):
                 inputs.pop()
             if not inputs:
-                del self._fresh[message]
-                self._stale.add(message)
-                if (tree := self.open.get(message << NUMBER_SHIFT | LAST_ATTEMPT)) is not None:
-                    self._home.ledger.fail(tree.root)  # its tuples will be refused, and its inputs' trees are gone
-                    self._close(tree)
-        return frozenset(self._stale)
+                del self._inputs[message]
+                self._abandon(message << NUMBER_SHIFT | LAST_ATTEMPT)
 
-    def tidy(self) -> None:
-        """Looks at a bounded number of those that are over; lets go of those whose inputs are all done."""
-        are_over = self._floors.are_over
-        for _ in range(min(LOOKED_AT_A_TURN, len(self._turn))):
-            message = self._turn.popleft()
-            inputs = self._over[message]
-            while inputs and are_over((inputs[-1],) * 2, 0):  # twice: which of them is dead is not known here
-                inputs.pop()
-            if inputs:
-                self._turn.append(message)
-            else:
-                del self._over[message]
-                self._fresh.pop(message, None)
-                self._stale.discard(message)
+    def _abandon(self, root: int) -> None:
+        """Give up a sub-tree that is under way though its inputs are done, by later attempts: its tuples are stale."""
+        if root in self.open:
+            del self.open[root]
+            self._home.ledger.fail(root)

@@ -12,22 +12,23 @@ from operator import attrgetter
 from random import Random
 from typing import Any, ClassVar
 
+from acker.frontier import NUMBER_BITS, Decided, Note
 from acker.ledger import Ledger
-from acker.progress import Progress
-from acker.roots import WORKER_SHIFT, RootSource, worker_of
+from acker.roots import WORKER_SHIFT, RootSource, message_of, worker_of
 from topology.config import Config
 from topology.plan import Plan, seconds
-from topology.runtime.commits.group_commit import GroupCommit
-from topology.runtime.commits.renamed_store import by_present_names
+from topology.runtime.checkpoints.log_commit import LogCommit
+from topology.runtime.checkpoints.renamed_store import by_present_names
+from topology.runtime.checkpoints.worker_checkpoints import WorkerCheckpoints
 from topology.runtime.control.completion import WorkerStatus
 from topology.runtime.current_task import HERE
 from topology.runtime.dead_letters.dead_letters import DeadLetters
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.links.peers import Peers, Wiring
-from topology.runtime.plan_facts import floors_of, remembers
+from topology.runtime.plan_facts import remembers
 from topology.runtime.poison.trials import Fallen, Trials
-from topology.runtime.state.committed import CommittedStateExecutor
-from topology.runtime.state.garbage import Garbage, restore
+from topology.runtime.state.restore import restore
+from topology.runtime.state.state_executor import StateExecutor
 from topology.runtime.state.timer_retries import Fired
 from topology.runtime.tasks.checked_outbox import CheckedOutbox
 from topology.runtime.tasks.executor import Executor
@@ -46,7 +47,7 @@ from topology.runtime.worker.inputs_end import InputsEnd
 from topology.runtime.worker.open_components import OpenComponents
 from topology.runtime.worker.outcome import WorkerOutcome
 from topology.runtime.worker.recovery import Recovery, ReportCount
-from topology.runtime.worker.shutdown import CLOSE_S, cut_off, settled
+from topology.runtime.worker.shutdown import CLOSE_S, cut_off
 from topology.runtime.worker.sink_horizon import check_memories
 from topology.runtime.worker.subtrees import SubTree, SubTrees
 from topology.storage.dead_questions import DeadAnswer, DeadAsk
@@ -76,54 +77,65 @@ class Worker:
         self.worker = worker
         self.clock = context.clock
         self.reporter = reporter
-        self.group_commit = GroupCommit(by_present_names(store, plan), lasting=plan.config.durability == "disk")
+        self.decided = Decided()  # what all tasks know of what is done
+        store = by_present_names(store, plan)
+        self.checkpoints = checkpoints = WorkerCheckpoints(store, decided=self.decided, note_of=self._note)
+        checkpoints.failed = lambda error: self.broke(error, "checkpoints")
+        checkpoints.is_ready = False
+        self._log = _log_of(checkpoints, plan.config.durability)
         self.ledger: Ledger[Pending | SubTree] = Ledger(plan.config.tree_timeout_s, context.clock.monotonic())
         self.roots = RootSource(worker, incarnation, context.renew)
-        self.floors = floors_of(plan)  # what all homes have announced
-        self.floors.begins(worker, self.roots.owner, new=True)
         self.peers = Peers(self, plan, self.roots.owner, wiring)
         self.ack = self._ack if self.peers.by_worker else self.ledger.ack  # alone, every tree's home is here
-        self.subtrees = SubTrees(self, self.floors, remembers=remembers(plan))
+        self.subtrees = SubTrees(self, self.decided, remembers=remembers(plan))
         self._outcome = WorkerOutcome(reporter)
         self._asyncio_tasks = AsyncioTasks(self._look_at_sources, self._failed)
         self._recovery: Recovery | None = None  # from the last death of another worker
-        self._started_at = context.clock.monotonic()
         self.dead_letters = DeadLetters(self, random)  # before the tasks: a letter is gathered before its mark (E2)
         self.fired = Fired()
-        self.forgetting = Garbage(self.floors, self.group_commit)  # before the tasks: what it files again they gather
         self._build(context, random)
-        self.markings = Markings(self.spout_tasks, self.ledger, self.dead_letters.letter_store.trees, self.group_commit)
-        self.trials = Trials(self.spout_tasks, self.group_commit, window=plan.config.max_pending)
+        self.markings = Markings(self.spout_tasks, self.ledger, self.dead_letters.letter_store.trees, checkpoints)
+        self.trials = Trials(self.spout_tasks, checkpoints, window=plan.config.max_pending)
         self.dead_letters.begin()
         self.housekeeping = Housekeeping(self)
 
     def _build(self, context: RunContext, random: Random) -> None:
         """Make the tasks that the plan has put here, and what opens and ends them."""
-        config, floors = self.config, self.floors
+        config = self.config
         building = Building(
             self.plan,
             self.worker,
             self,
             self.peers,
             topology_id=context.topology_id,
-            floors=floors,
-            group_commit=self.group_commit,
+            decided=self.decided,
+            log=self._log,
+            keeps=self.checkpoints.store is not None,
             fired=self.fired,
             random=random,
             outbox_kind=CheckedOutbox if config.check_types else self.outbox_kind,
             spout_task=partial(
                 SpoutTask,
-                context=SpoutContext(context.topology_id, config, self.roots, context.key, self.group_commit),
+                context=SpoutContext(
+                    context.topology_id,
+                    config,
+                    self.roots,
+                    context.key,
+                    self.checkpoints,
+                    goes_back=config.durability == "checkpoint" and len(self.plan.workers) > 1,  # one dies as a whole
+                ),
             ),
         )
         self.executors, self.spout_tasks = building.executors, building.spout_tasks
         self.dead_letters.routes.update(building.letter_routes)
-        self.forgetting.of([task for task in self.executors.values() if isinstance(task, CommittedStateExecutor)])
-        self._components = OpenComponents(self.plan, self.worker, context, floors, random)
+        self.with_state = [task for task in self.executors.values() if isinstance(task, StateExecutor)]
+        for task in self.with_state:
+            self.checkpoints.add_gathered(task)
+        self._components = OpenComponents(self.plan, self.worker, context, self.decided, random)
         self._inputs_end = InputsEnd(
             self.spout_tasks,
             self.executors,
-            self.forgetting,
+            self.with_state,
             self._outcome,
             self.reporter,
             limit_s=config.process_timeout_s,
@@ -175,11 +187,13 @@ class Worker:
     async def open(self) -> None:
         """Open every component: readers before those they read, spouts last. Raises what the first one raises."""
         check_memories(self.plan.components.values(), self.config)
-        await restore(self.group_commit, self.forgetting.executors)
+        replaces = self.peers.begun_in > 1  # a worker that has died in this run
+        await restore(self.checkpoints, self.with_state, lives_on=replaces)
+        self.checkpoints.is_ready = True
         for (name, index), executor in self.executors.items():
             await self._components.open(name, index, executor.bolt)
         for (name, index), spout_task in self.spout_tasks.items():
-            resume = partial(spout_task.marking.resume, self.group_commit.loaded)
+            resume = partial(spout_task.marking.resume, self.checkpoints.loaded)
             await self._components.open(name, index, spout_task.spout, resume)
 
     def start(self, *, killed: bool = False) -> None:
@@ -187,7 +201,6 @@ class Worker:
         spawn = self._asyncio_tasks.spawn
         self.trials.begin(killed=killed)
         spawn(self.trials.run, "trials")
-        spawn(self.group_commit.run, "keeper")
         for what, work in self.dead_letters.works():
             spawn(work, what)
         for (name, index), executor in self.executors.items():
@@ -225,6 +238,8 @@ class Worker:
             self.recovered(trees)
         if self.trials.on:
             self.trials.ended(trees)
+        if self.dead_letters.letter_store.may_be_given_again:
+            self.dead_letters.completed(trees)
         if len(self.spout_tasks) == 1 and not (self.subtrees.open or self.fired.open or self.dead_letters.under_way):
             trees[0].owner.completed(trees)
         else:
@@ -250,21 +265,42 @@ class Worker:
         """Renew the tree's time, the hard cap too: its holder has said that it is not forgotten (A21)."""
         (self.ledger.renew if worker_of(root) == self.worker else self.peers.queued)(root)
 
-    def fail_all(self, failure: Failure) -> list[Pending]:
-        """Fail every open tree of this home: a worker that took part in them is gone (A11). Return the messages."""
-        trees = self.ledger.fail_all()
-        for tree in trees:
-            tree.owner.failed_tree(tree, failure)
-        return [tree for tree in trees if isinstance(tree, Pending)]
+    def link(self, worker: int, owner: int, address: str) -> None:
+        """Begin a session with another worker, as `Peers.join` does."""
+        self.decided.begins(owner)
+        self.peers.join(worker, owner, address)
 
-    def fail_for(self, why: str, report: ReportCount, fallen: Fallen | None = None) -> int:
-        """Another worker is dead, and everybody has closed the link to it (`peers.gone`), so that replays wait for its
-        successor (A14): all open trees fail. Returns how many; `report` is called once the first and once the last of
-        them is done."""
+    def begin_generation(
+        self, generation: int, why: str, report: ReportCount, fallen: Fallen | None = None, *, gone: int | None = None
+    ) -> int:
+        """A worker is dead, or a frame is lost: nothing that is under way counts any more (P9). All open trees fail,
+        and are replayed once there is a link to all who are needed. `gone` is the dead worker's owner. With durability
+        by checkpoint, all is as in the last decided one.
+
+        Return how many messages have failed; `report` is called once the first and once the last of them is done."""
+        if gone is not None:
+            self.decided.ends(gone)
+            self.subtrees.life_ends(gone)
+            self.peers.gone(gone)
+        self.peers.begin_generation(generation)
+        self.checkpoints.end()
+        for executor in self.executors.values():
+            executor.begin_generation()
+        if gone is not None:
+            for task in self.with_state:
+                task.known.lives_end(gone, frozenset())
         trees = self.ledger.fail_all()
         messages = [tree for tree in trees if isinstance(tree, Pending)]
         self._recovery = Recovery(messages, report) if messages else None
         self.trials.died(fallen, trees, Failure(Reason.PEER_LOST, "links", why))
+        if self.config.durability == "checkpoint":
+            self.decided.went_back()
+            self.checkpoints.go_back()
+            for spout_task in self.spout_tasks.values():
+                spout_task.go_back()
+            self.dead_letters.go_back()
+        for executor in self.executors.values():
+            executor.wake()
         return len(messages)
 
     def recovered(self, trees: Sequence[Any]) -> None:
@@ -292,10 +328,23 @@ class Worker:
             await asyncio.sleep(every_s)
             await executor.tick(self.clock.utc())
 
-    def progressed(self, progress: Progress) -> None:
-        """Let tasks forget the inputs of a home's messages that are done, bit by bit. A tuple of theirs that still
-        comes is stale, and refused (D4, D5)."""
-        self.floors.announce(progress)
+    def _note(self) -> Note:
+        """Note which messages of this worker are done, at this moment."""
+        owners, newest = self.roots.owners, message_of(self.roots.latest)
+        if not remembers(self.plan):
+            return Note(owners, owners[-1] << NUMBER_BITS)
+        sub_roots, lost = (
+            self.subtrees.note()
+        )  # first: it gives up those whose inputs are done, which are in the ledger
+        trees = [*self.ledger.trees(), *(tree for task in self.spout_tasks.values() for tree in task.later())]
+        unfinished = {message_of(tree.root) for tree in trees}.union(*(tree.renamed for tree in trees if tree.renamed))
+        unfinished.update(sub_roots, self.fired.not_done, self.dead_letters.unfinished())
+        return Note(owners, newest, frozenset(unfinished), self.dead_letters.letter_store.dropped, lost)
+
+    @property
+    def caught_up(self) -> bool:
+        """True if all that a killed run had in flight came again, as far as is known (B11)."""
+        return self.markings.caught_up
 
     # -- the end
 
@@ -316,8 +365,8 @@ class Worker:
         """Stops the spouts; what waits for a replay is replayed now."""
         for spout_task in self.spout_tasks.values():
             spout_task.drain()
-        for executor in self.forgetting.executors:
-            executor.drain()
+        for task in self.with_state:
+            task.drain()
         self.dead_letters.drain()
 
     async def dead(self, ask: DeadAsk) -> DeadAnswer:
@@ -328,10 +377,14 @@ class Worker:
         """Return the lines that the components have at the end, sources first. Called before `close`."""
         return self._components.summaries(self.reporter)
 
-    async def close(self) -> None:
-        """Ends everything, in the order that loses least: no task takes an input any more, what is under way fails and
-        is waited for, sources close, then bolts in the order of the flow, each after the last of its calls (A5, F10).
-        What ignores its cancellation for CLOSE_S is reported and left behind. Safe after a failed `open`."""
+    async def stop(self) -> None:
+        """End everything but the store, in the order that loses least: no task takes an input any more, what is under
+        way fails and is waited for, sources close, then bolts in the order of the flow, each after the last of its
+        calls (A5, F10). Sources that hear what is settled stay open until `close`. What ignores its cancellation for
+        CLOSE_S is reported and left behind. Safe after a failed `open`. May be called twice. A last checkpoint may
+        follow (E10)."""
+        if self._asyncio_tasks.closing:
+            return
         self._asyncio_tasks.closing = True
         for spout_task in self.spout_tasks.values():
             spout_task.close()
@@ -340,16 +393,22 @@ class Worker:
         self._outcome.cut_off = await cut_off(self._asyncio_tasks.running, self.executors.values(), self.reporter)
         for spout_task in self.spout_tasks.values():
             await spout_task.reader.source.close()
+        hear_more = [task.spout for task in self.spout_tasks.values() if task.callbacks.wants_settled]
+        await self._components.close(self.reporter, CLOSE_S, later=hear_more)
+        if self._log is not None:
+            await self._log.close()
+
+    async def close(self, *, kept: bool = False) -> None:
+        """`stop`, and give back links and the store. `kept`: a checkpoint was decided since all of this had stopped."""
+        await self.stop()
         await self._components.close(self.reporter, CLOSE_S)
         self.peers.close()
-        self.housekeeping.stop()
-        self.forgetting.ends()
         try:
-            kept = await settled(self.group_commit, in_order=self.can_drain)
+            await self.checkpoints.close(in_order=self.can_drain)
             self._outcome.kept = kept and not self.fired.open
         except StoreBroken as error:
             if not isinstance(self.broken, StoreBroken):
-                self.broke(error, "keeper")
+                self.broke(error, "checkpoints")
         self.reporter.remind()
 
     # -- what it tells
@@ -379,4 +438,17 @@ class Worker:
         """All counters of this worker at this moment, tasks of a component added up."""
         now = self.clock.monotonic()
         tasks = list(self.spout_tasks.values()), list(self.executors.values())
-        return counted(self.plan, now, now - self._started_at, *tasks, self.ledger, self.peers, self.dead_letters)
+        return counted(
+            self.plan, now, now - self.housekeeping.began_at, *tasks, self.ledger, self.peers, self.dead_letters
+        )
+
+
+def _log_of(checkpoints: WorkerCheckpoints, durability: str) -> LogCommit | None:
+    """Return the log that outputs of bolts with state wait for; None if they wait for nothing."""
+    if checkpoints.store is None or durability == "checkpoint":
+        return None
+    threads, room = checkpoints.threads, checkpoints.room_of_store
+    log = LogCommit(checkpoints.store, threads, room, synced=durability == "disk")
+    log.failed = checkpoints.failed
+    checkpoints.before_gather = log.mark  # what is in the snapshot stands before its mark
+    return log

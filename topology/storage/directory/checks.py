@@ -22,7 +22,9 @@ from topology.storage.sqlite.store import SqliteStore
 from topology.storage.store import StoreBroken, StoreFull
 
 KEPT: Final = "kept"  # the folder of files that components keep themselves
+COMPANIONS: Final = "companions"  # a folder in it, as `runtime.companions` names it
 _NAME: Final = re.compile(r"worker-(0|[1-9][0-9]{0,4})\.db")
+_CONTENT: Final = re.compile(r"worker-[0-9]{1,5}\.(db|db-wal|db-journal|log.*)|decided")
 
 
 @dataclass
@@ -43,6 +45,11 @@ def worker_of(name: str) -> int | None:
     """Return the worker whose file this is; None for a file that is no store."""
     match = _NAME.fullmatch(name)
     return int(match[1]) if match else None
+
+
+def is_content(name: str) -> bool:
+    """Return True for a store, a log, or the decision file: what a savepoint takes the place of."""
+    return _CONTENT.fullmatch(name) is not None
 
 
 def refuse_unknown(files: Files, path: Path, manifest: Manifest | None) -> None:
@@ -89,7 +96,7 @@ def checked_files(
             found.lost.append(f"--accept-loss: {what} ({STATE_LOSS_ACCEPTED})")
             found.gone += 1
             continue
-        store = SqliteStore(files, file, lives=False, checked=checked)
+        store = SqliteStore(files, file, checked=checked)
         try:
             commits, id = store.commits, store.id.hex()
             known_now = commits if over and settled(store) else min(commits, known.commits)

@@ -1,7 +1,8 @@
 """state.json: the manifest of a state directory, as a value and as bytes, and the detection of damage to it.
 
-Format 2 has a checksum over all of it (F22). Format 1, which had only incarnations, key and notes, is read and
-rewritten as 2. Pure. The policy for formats: docs/explanation/state-format.
+Since format 2 it has a checksum over all of it (F22). Format 1, which had only incarnations, key and notes, is read and
+rewritten. So is format 2, without `boot`, but not before something changes: a version that reads format 2 may have to
+end what it began. Pure. The policy for formats: docs/explanation/state-format.
 """
 
 import hashlib
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 from acker.identity import KEY_BYTES
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 BYTES_MAX: Final = 4 * 1024 * 1024  # of the file
 INCARNATION_MAX: Final = 1 << 53  # starts that a state directory can have counted; more is damage
 
@@ -46,6 +47,9 @@ class Manifest:
     files: dict[str, StoreEntry] = field(default_factory=dict)
     lost: int = 0  # files that were given up with --accept-loss
     forgetting: bool = False  # positions are being deleted (--fresh), and some may be left
+    boot: str = ""  # the start of the machine in which all logs can be read as a whole; empty: in any
+    saved_at: float = 0.0  # of a savepoint: seconds since 1970 when it was decided; else 0
+    replacing: str = ""  # the folder of a savepoint that is being put in place of all there is; empty for none
     upgraded: bool = field(default=False, compare=False)  # it was read from an older format
 
 
@@ -66,7 +70,7 @@ def manifest_of(content: bytes) -> Manifest:
             raise NewerFormat(str(found))
         if found == 1 and type(found) is int and not state.keys() - _FORMAT_1:
             manifest = Manifest(**state, upgraded=True)
-        elif found == FORMAT and type(found) is int and state.pop("check") == _check({"format": FORMAT, **state}):
+        elif type(found) is int and found in (2, FORMAT) and state.pop("check") == _check({"format": found, **state}):
             state["files"] = {name: StoreEntry(**known) for name, known in state["files"].items()}
             manifest = Manifest(**state)
         else:
@@ -79,7 +83,7 @@ def manifest_of(content: bytes) -> Manifest:
 
 def _check_types(manifest: Manifest) -> None:
     fields = {"topology": str, "key": str, "incarnation": int, "notes": dict, "run_id": str, "clean": bool}
-    fields |= {"files": dict, "lost": int, "forgetting": bool}
+    fields |= {"files": dict, "lost": int, "forgetting": bool, "boot": str, "saved_at": float, "replacing": str}
     if not all(type(getattr(manifest, name)) is kind for name, kind in fields.items()):
         raise ValueError("a field has another type")
     if len(bytes.fromhex(manifest.key)) != KEY_BYTES or not 0 <= manifest.incarnation < INCARNATION_MAX:

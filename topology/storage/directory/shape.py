@@ -1,9 +1,9 @@
 """The shape of a topology: the parts that must not change if a run resumes from the data of an earlier one (B11).
 
-These are names, record classes and their fields, subscriptions and their groupings, tasks, and state: everything that
-identities and keys are made of. Not the workers, nor the code of bolts, which cannot be compared. A renamed component
-is compared under the name that it is known as, and mentioned by its present one. Pure: a plan in, a value and sentences
-out. Must not know where the value is stored, nor who prints the sentences.
+These are names, record classes and their fields, subscriptions and their groupings, tasks, state, and the durability
+that names outputs: everything that identities and keys are made of. Not the workers, nor the code of bolts, which
+cannot be compared. A renamed component is compared under the name that it is known as, and mentioned by its present
+one. Pure: a plan in, a value and sentences out. Must not know where the value is stored, nor who prints the sentences.
 """
 
 import json
@@ -14,7 +14,9 @@ from typing import Any, Final, NotRequired, TypedDict
 
 import msgspec
 
+from topology.codes.code import FRESH
 from topology.codes.startup import (
+    DURABILITY_CHANGED_IN_FLIGHT,
     KEPT_STATE_TYPE_MISMATCH,
     POSSIBLY_RENAMED_BOLT,
     TOPOLOGY_CHANGED_IN_FLIGHT,
@@ -28,6 +30,7 @@ from topology.records import Record, field_types, is_record, schema
 from topology.signatures import state_type
 
 FORMAT: Final = 1
+BY_INPUT: Final = "disk"  # the durability with which outputs of bolts with state are named by their input
 TYPE_MAX: Final = 60  # characters of a type in a sentence
 TOLD_MAX: Final = 10  # changes that are listed one by one
 
@@ -61,12 +64,18 @@ class Read(TypedDict):
 
 
 class TopologyShape(TypedDict):
-    """A whole topology, by the names that its components are known as. JSON takes it as it is. `left`: components that
-    keep no state now, or are gone, and whose state is still in the state directory, as they were."""
+    """A whole topology, by the names that its components are known as. JSON takes it as it is.
+
+    left        Components that keep no state now, or are gone, and whose state is still in the state directory, as they
+                were.
+    durability  That of the run, if it is not 'disk': outputs of bolts with state are named by their count, and not by
+                their input.
+    """
 
     format: int
     components: dict[str, ComponentShape]
     left: NotRequired[dict[str, ComponentShape]]
+    durability: NotRequired[str]
 
 
 @dataclass(frozen=True)
@@ -76,11 +85,13 @@ class Change:
     harmless    Input that was read before, and is not done, gets the same identities and keys, so that sinks and states
                 recognize it.
     unreadable  Stored data cannot be read any more, even if nothing was in flight.
+    durability  The one that the run had, if this is what has changed.
     """
 
     text: str
     harmless: bool = False
     unreadable: bool = False
+    durability: str = ""
 
 
 def shape_of(plan: Plan) -> TopologyShape:
@@ -92,7 +103,10 @@ def shape_of(plan: Plan) -> TopologyShape:
             "grouping": str(read.grouping),
             "copies": isinstance(read.grouping, All | Custom),
         }
-    return {"format": FORMAT, "components": components}
+    shape: TopologyShape = {"format": FORMAT, "components": components}
+    if plan.config.durability != BY_INPUT:
+        shape["durability"] = plan.config.durability
+    return shape
 
 
 def _component_of(one: Declared) -> ComponentShape:
@@ -142,7 +156,7 @@ def following(kept: str | None, new: TopologyShape) -> TopologyShape:
     left = {
         name: component for name, component in had.items() if name not in components or not components[name].get("kept")
     }
-    return {"format": FORMAT, "components": components, "left": left} if left else new
+    return {**new, "left": left} if left else new
 
 
 def component_of(text: str) -> ComponentShape | None:
@@ -153,9 +167,12 @@ def component_of(text: str) -> ComponentShape | None:
         return None
 
 
-def with_components(components: dict[str, ComponentShape], left: dict[str, ComponentShape]) -> str:
-    """Return the stored text of a shape with these components."""
+def with_components(kept: str | None, components: dict[str, ComponentShape], left: dict[str, ComponentShape]) -> str:
+    """Return the stored text of a shape like the stored one, with these components."""
     shape: TopologyShape = {"format": FORMAT, "components": components}
+    before = _read(kept) if kept is not None else None
+    if before is not None and "durability" in before:
+        shape["durability"] = before["durability"]
     if left:
         shape["left"] = left
     return text_of(shape)
@@ -206,6 +223,11 @@ def agreed(
         return [f"the topology has changed since the last run, which had done all that it read: {listed}"]
     if accept_duplicates:
         return [f"the topology has changed, and what was in flight may be stored twice (--accept-duplicates): {listed}"]
+    if all(change.durability for change in harmful):
+        text = "the last run was not done with all that it had read"
+        had = f"run once more with --config durability={harmful[0].durability}, and end it by kedge stop --drain"
+        advice = f"{had}; or accept duplicates, --accept-duplicates; or {FRESH}"
+        raise StartError(f"{text}, and {harmful[0].text}", code=DURABILITY_CHANGED_IN_FLIGHT, next=advice)
     listed = _listed([change.text for change in harmful])
     text = f"the topology has changed since the last run, which was not done with all that it had read: {listed}"
     raise StartError(text, code=TOPOLOGY_CHANGED_IN_FLIGHT)
@@ -247,6 +269,7 @@ def changes(old: TopologyShape, new: TopologyShape) -> list[Change]:
         found += [change for change in _component(name, was, after[name], names) if change.text not in reported]
         reported.update(change.text for change in found)
     return [
+        *_other_names(old, new, names),
         *found,
         *_again(old.get("left", {}), after, names),
         *(
@@ -255,6 +278,21 @@ def changes(old: TopologyShape, new: TopologyShape) -> list[Change]:
             if name not in before
         ),
     ]
+
+
+def _other_names(old: TopologyShape, new: TopologyShape, names: Mapping[str, str]) -> Iterator[Change]:
+    """Yield the change of durability, if it gives outputs of bolts with state other names: sinks would not recognize
+    what was stored before."""
+    was, now = old.get("durability", BY_INPUT), new.get("durability", BY_INPUT)
+    if (was == BY_INPUT) == (now == BY_INPUT):
+        return
+    before, after = old["components"], new["components"]
+    concerned = [
+        repr(names[name]) for name, one in before.items() if one.get("kept") and one["streams"] and name in after
+    ]
+    if concerned:
+        text = f"durability is {now!r} in place of {was!r}, which gives the outputs of {_and(concerned)} other names"
+        yield Change(text, durability=was)
 
 
 def _component(known_as: str, was: ComponentShape, now: ComponentShape, names: Mapping[str, str]) -> Iterator[Change]:
@@ -364,10 +402,12 @@ class _Kept(msgspec.Struct):
     format: typing.Literal[1]
     components: dict[str, ComponentShape]
     left: dict[str, ComponentShape] = {}
+    durability: typing.Literal["disk", "process", "checkpoint"] = BY_INPUT
 
     @property
     def whole(self) -> TopologyShape:
-        return {"format": self.format, "components": self.components, "left": self.left}
+        components, durability = self.components, self.durability
+        return {"format": self.format, "components": components, "left": self.left, "durability": durability}
 
 
 def _fields(cls: type[Record]) -> dict[str, str]:
@@ -395,6 +435,10 @@ def _method(one: ComponentShape) -> str:
 def _listed(texts: list[str]) -> str:
     more = len(texts) - TOLD_MAX
     return "; ".join([*texts[:TOLD_MAX], *([f"and {more:,} more changes"] if more > 0 else [])])
+
+
+def _and(names: list[str]) -> str:
+    return ", ".join(names) if len(names) > 2 else " and ".join(names)
 
 
 def _cut(text: str) -> str:

@@ -6,6 +6,7 @@ not know what the notes, the shape or the stores mean. One process at a time: th
 with the process.
 """
 
+import dataclasses
 import errno
 import json
 import secrets
@@ -16,6 +17,7 @@ from typing import Final
 
 from acker.identity import KEY_BYTES
 from topology.codes.code import NEW_DIRECTORY
+from topology.codes.savepoints import SAVEPOINT_AS_STATE_DIR, SAVEPOINT_FAILED, SAVEPOINT_WITHOUT_FILES
 from topology.codes.startup import (
     COMPONENT_FILES_NOT_REMOVED,
     NEWER_STATE_DIR_FORMAT,
@@ -30,7 +32,17 @@ from topology.codes.startup import (
 from topology.errors import NotesAway, StartError
 from topology.filesystem.files import AWAY, DiskFiles, Files, Lock, make_directories, replace
 from topology.filesystem.lock_holders import named
-from topology.storage.directory.checks import KEPT, CheckResult, checked_files, refuse_unknown, store_name
+from topology.storage.directory import savepoints
+from topology.storage.directory.checks import (
+    COMPANIONS,
+    KEPT,
+    CheckResult,
+    checked_files,
+    is_content,
+    refuse_unknown,
+    store_name,
+)
+from topology.storage.directory.decision import decided_in
 from topology.storage.directory.manifest import (
     BYTES_MAX,
     FORMAT,
@@ -46,6 +58,7 @@ from topology.storage.sqlite.store import SqliteStore
 NOTES_BYTES_MAX: Final = 64 * 1024
 LETTERS_A_LOSS: Final = 1_000_000_000  # a store in place of a lost one counts its letters from this much further on
 _STATE = "state.json"
+_UNKNOWN = "?"  # in place of a machine's start that the system does not tell: equal to none
 
 
 class MemoryNotes:
@@ -96,6 +109,8 @@ class StateDir:
             self._lock = self._locked()
             self._manifest = self._load(topology)
             if fresh:
+                if self._manifest.replacing:
+                    self._replace_all()
                 self.forget()
             elif self._manifest.upgraded:
                 self._store()
@@ -135,6 +150,16 @@ class StateDir:
     def clean(self) -> bool:
         """True if nothing was in flight when the last run ended, and before the first run."""
         return self._manifest.clean
+
+    @property
+    def has_torn_logs(self) -> bool:
+        """True if logs may be torn at different places: they were not synced, and the machine was started since."""
+        return self._manifest.boot not in ("", self.files.boot)
+
+    @property
+    def has_unsynced_logs(self) -> bool:
+        """True if what logs have may not be durable."""
+        return bool(self._manifest.boot)
 
     @property
     def known_files(self) -> dict[str, int]:
@@ -185,10 +210,21 @@ class StateDir:
         self._manifest.forgetting = bool(self._manifest.files)
         self._store()
 
-    def set_begun(self, shape: str) -> None:
-        """Record that a topology of this shape is about to run, and that messages may be in flight from now on."""
+    def set_begun(self, shape: str, *, logs_are_synced: bool = True) -> None:
+        """Record that a topology of this shape is about to run, and that messages may be in flight from now on.
+
+        Unless logs are synced, before their outputs leave, a loss of power may tear them at different places. So the
+        present start of the machine is recorded with them.
+        """
         self._manifest.shape, self._manifest.clean = shape, False
+        self._manifest.boot = "" if logs_are_synced else self.files.boot or _UNKNOWN
         self._store()
+
+    def set_logs_durable(self) -> None:
+        """Record that all of each log is durable, or that there is none any more."""
+        if self._manifest.boot:
+            self._manifest.boot = ""
+            self._store()
 
     def set_shape(self, shape: str) -> None:
         """Record that stored data belongs to a topology of this shape; everything else stays as it was."""
@@ -219,6 +255,8 @@ class StateDir:
         Raises StartError if a store is missing, behind, foreign or damaged. Call it before anything else reads the
         stores; none may be open.
         """
+        if self._manifest.replacing:
+            self._replace_all()
         found = self._compared(accept_loss=accept_loss)
         if self._manifest.files != found.files:
             self._manifest.files = found.files
@@ -250,6 +288,65 @@ class StateDir:
             )
         self.record(dict.fromkeys(missing.values(), 1))
 
+    # -- savepoints
+
+    def saved(self, commits: Mapping[str, int], *, at: float, clean: bool) -> Manifest:
+        """Return the manifest of a savepoint: it has the number of commits of each copy, by name. `at`: seconds since
+        1970. `clean`: nothing is in flight in it."""
+        entries = {name: StoreEntry(self._manifest.files[name].id, count) for name, count in commits.items()}
+        return dataclasses.replace(
+            self._manifest,
+            notes=dict(self._manifest.notes),
+            files=entries,
+            clean=clean,
+            boot=_UNKNOWN,  # there is no log of what was done since
+            saved_at=at,
+        )
+
+    def refuse_components_files(self) -> None:
+        """Raise StartError if components keep files of their own here, which no savepoint has."""
+        kept = self.kept
+        try:
+            names = {entry.name for entry in kept.iterdir()} if kept is not None and kept.is_dir() else set()
+        except OSError as error:
+            raise StartError(
+                f"{kept} can't be read: {error.strerror or error}", code=SAVEPOINT_WITHOUT_FILES
+            ) from error
+        if names - {COMPANIONS}:
+            text = f"{kept} has files that components keep themselves, and a checkpoint has none of them"
+            raise StartError(text, code=SAVEPOINT_WITHOUT_FILES)
+
+    @property
+    def is_replacing(self) -> bool:
+        """True if a savepoint is being put in place of what is here, and that was interrupted."""
+        return bool(self._manifest.replacing)
+
+    def replace_all(self, savepoint: Path) -> None:
+        """Have the content of a savepoint, in place of all there is, durably. The counter of starts goes on. If this is
+        interrupted, the next `check_files` completes it. No store may be open. Raises StartError."""
+        self._manifest.replacing = str(savepoint.absolute())
+        self._store()
+        self._replace_all()
+
+    def _replace_all(self) -> None:
+        source = Path(self._manifest.replacing)
+        kept = savepoints.found(self.files, source).manifest
+        try:
+            for name in self.files.names(self.path):
+                if is_content(name):
+                    self.files.remove(self.path / name)
+            self.files.sync_directory(self.path)  # so that no log comes back beside a copy
+            for name in kept.files:
+                self.files.copy(source / name, self.path / name)
+            self.files.sync_directory(self.path)
+        except OSError as error:
+            text = f"the checkpoint {source} can't be put into {self.path}: {error.strerror or error}"
+            raise StartError(text, code=SAVEPOINT_FAILED) from error
+        incarnation = max(self._manifest.incarnation, kept.incarnation)
+        self._manifest = dataclasses.replace(kept, incarnation=incarnation, saved_at=0.0)
+        self.checked = False
+        self._store()
+
     def close(self) -> None:
         """Release the lock; may be called twice."""
         if self._lock is not None:
@@ -267,8 +364,11 @@ class StateDir:
         for name, known in self._manifest.files.items():
             if known.commits == 0:
                 continue
-            store = SqliteStore(self.files, self.path / name, lives=False, checked=True)
+            store = SqliteStore(self.files, self.path / name, checked=True)
             try:
+                # dead letters stay, also those of a decided checkpoint
+                if store.prepared == decided_in(self.files, self.path, [store], accept_loss=True) != 0:
+                    store.resolve(store.prepared)
                 store.forget()
             finally:
                 store.close()
@@ -330,6 +430,8 @@ class StateDir:
                 code=STATE_DIR_DAMAGED,
                 next=f"restore it from a copy; or {NEW_DIRECTORY.format(path=self.path)}",
             ) from None
+        if manifest.saved_at:
+            raise StartError(f"{self.path} is a kept checkpoint, and no state directory", code=SAVEPOINT_AS_STATE_DIR)
         if topology is not None and manifest.topology != topology:
             raise StartError(
                 f"the state directory {self.path} belongs to topology {manifest.topology!r}, not to {topology!r}",

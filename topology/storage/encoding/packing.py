@@ -1,5 +1,5 @@
-"""Reversible byte forms of stored values: marks, dead letters, trials, rows of the journal and floors; of their keys,
-and of ids and letters' names.
+"""Reversible byte forms of stored values: marks, dead letters, trials and rows of known inputs; of their keys, and of
+ids and letters' names.
 
 The store uses them, and so do messages about dead letters. Nothing is evaluated: invalid bytes raise ValueError. Must
 not know SQL or files.
@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from acker.identity import MessageId, id_bytes
-from topology.storage.values import Begun, JournalRow, KeptFloor, Letter, Mark, Span, Trial
+from topology.storage.values import Begun, EntryRow, Letter, Mark, Span, Trial
 
 LETTERS_BYTES_MAX: Final = 8 << 20  # of the letters in one answer, which is one control message
 
@@ -129,26 +129,14 @@ def contents_size(data: bytes) -> int:
     return sum(map(len, _bytes_pair(data)))
 
 
-def journal_key(number: int) -> bytes:
-    return number.to_bytes(8, "big")
-
-
-def packed_journal(row: JournalRow) -> bytes:
+def packed_entries(row: EntryRow) -> bytes:
     return _encode([_text(row.component), row.entries])
 
 
-def journal_of(key: bytes, data: bytes) -> JournalRow:
-    """Return a row of the journal. Raises ValueError."""
+def entries_of(data: bytes) -> EntryRow:
+    """Return a row of known inputs. Raises ValueError."""
     component, entries = _bytes_pair(data)
-    return JournalRow(int.from_bytes(key, "big"), _text_of(component), entries)
-
-
-def floor_key(worker: int) -> bytes:
-    return worker.to_bytes(2, "big")
-
-
-def floor_of(key: bytes, data: bytes) -> KeptFloor:
-    return KeptFloor(int.from_bytes(key, "big"), data)
+    return EntryRow(_text_of(component), entries)
 
 
 def component_key(name: str) -> bytes:
@@ -228,16 +216,18 @@ _FORMS: Final[dict[Any, tuple[Callable[[Any], object], Callable[[object], object
 
 
 class _Fields:
-    """The fields of a class in order, each with its two conversions; those from `needed` on have a default."""
+    """The fields of a class in order, each with its two conversions; those from `needed` on have a default. `former`:
+    fields that older rows have behind them, which mean nothing any more."""
 
-    def __init__(self, kind: type[msgspec.Struct]) -> None:
+    def __init__(self, kind: type[msgspec.Struct], former: int = 0) -> None:
+        self.former = former
         fields = msgspec.structs.fields(kind)
         self.forms = [(field.name, *_FORMS[field.type]) for field in fields]
         self.needed = sum(field.required for field in fields)
 
 
 _MARK: Final = _Fields(Mark)
-_BEGUN: Final = _Fields(Begun)
+_BEGUN: Final = _Fields(Begun, former=1)
 _TRIAL: Final = _Fields(Trial)
 _LETTER: Final = _Fields(Letter)
 
@@ -249,7 +239,7 @@ def _packed(value: msgspec.Struct, fields: _Fields) -> bytes:
 def _value_of(kind: type[S], data: bytes, fields: _Fields) -> S:
     try:
         packed = _decode(data)
-        if type(packed) is not list or not fields.needed <= len(packed) <= len(fields.forms):
+        if type(packed) is not list or not fields.needed <= len(packed) <= len(fields.forms) + fields.former:
             raise ValueError("another number of fields")
         values = (unpack(content) for content, (_, _, unpack) in zip(packed, fields.forms, strict=False))
         return kind(*values)

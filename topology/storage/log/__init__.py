@@ -2,7 +2,6 @@
 
 `log.WorkerLog` appends, syncs, marks checkpoints and cuts. `open_log` in `opening` checks what is there; `recovery`
 finds where the log ends, and `reading` reads it. `layout` has the bytes. Must not know what a record means, nor SQLite.
-No run uses it yet: checkpoints will (docs/internals/checkpoints.md).
 
 Imports nothing of: topology.storage.sqlite, topology.runtime
 """

@@ -8,10 +8,10 @@ how a log is appended to.
 from pathlib import Path
 from typing import Final
 
-from topology.filesystem.files import Files, Lock
+from topology.filesystem.files import AWAY, Files, Lock
 from topology.storage.log.errors import can_not_open, in_use, is_damaged
 from topology.storage.log.layout import GROUPS_AT, FileHeader
-from topology.storage.log.log import LogSizes, WorkerLog
+from topology.storage.log.log import BLOCK_BYTES, LogSizes, WorkerLog
 from topology.storage.log.reading import first_place
 from topology.storage.log.recovery import LogFile, RecoveredLog, header_of, recovered
 from topology.storage.store import StoreBroken, StoreFull
@@ -101,7 +101,12 @@ def _check_plain(files: Files, both: tuple[Path, Path], create: bool) -> None:
 def _begun(first: LogFile, owner: tuple[int, int], decided: int, sizes: LogSizes) -> RecoveredLog:
     """A log in which nothing is yet. Raises OSError."""
     first.header = FileHeader(*owner, sequence=1, first=0, mark=decided, previous=0, synced=0)
-    first.file.allocate(sizes.step)
+    try:
+        first.file.allocate(sizes.step)
+    except OSError as error:
+        if error.errno not in AWAY:
+            raise
+        first.file.allocate(BLOCK_BYTES)  # it grows once there is room
     first.file.write(0, (first.header.packed(),))
     return RecoveredLog(0, first_place(first.header), None, False, owner[1], [])
 

@@ -16,6 +16,7 @@ from topology.storage.directory.state_dir import StateDir
 from topology.storage.encoding.letter_pages import Showing, problem_of
 from topology.storage.encoding.packing import LETTERS_BYTES_MAX, letter_order, packed_letter
 from topology.storage.rescale.assign import opened_stores
+from topology.storage.rescale.known_inputs import forget_inputs
 from topology.storage.rescale.move import LETTERS_AT_ONCE
 from topology.storage.sqlite.store import SqliteStore
 from topology.storage.store import StoreBroken, StoreFull
@@ -46,7 +47,7 @@ def answer_of(
         case "show":
             return _shown(where, ask, names)
         case "drop" | "replay":
-            return _changed(where, ask)
+            return _changed(stores, where, ask)
     raise ValueError(f"nothing can be done to dead letters by {ask.act!r:.40}")
 
 
@@ -89,12 +90,15 @@ def _shown(where: Where, ask: DeadAsk, names: Mapping[str, str]) -> DeadAnswer:
     return DeadAnswer(ask.number, tuple(showing.letters), total=len(where), problem=problem_of(showing.problems))
 
 
-def _changed(where: Where, ask: DeadAsk) -> DeadAnswer:
+def _changed(every: Sequence[SqliteStore], where: Where, ask: DeadAsk) -> DeadAnswer:
     wanted = list(dict.fromkeys(name for name in ask.names if name in where)) if ask.names else [*where]
     done: list[str] = []
+    origins: set[int] = set()  # of dropped letters
     problem = ""
     try:
         for stores, names in _groups(where, sorted(wanted, key=letter_order)):
+            if ask.act == "drop":
+                origins |= {letter.origin for letter in stores[0].letters(names)}
             for store in stores:
                 if ask.act == "drop":
                     store.commit(Changes(gone=names))
@@ -104,6 +108,8 @@ def _changed(where: Where, ask: DeadAsk) -> DeadAnswer:
                         Changes(letters=[msgspec.structs.replace(letter, replaying=True) for letter in letters])
                     )
             done += names
+        if origins:
+            forget_inputs(every, origins)
     except (StoreFull, StoreBroken) as error:
         problem = str(error)
     left = len(where) - (len(done) if ask.act == "drop" else 0)

@@ -136,7 +136,7 @@ class HeldState:
                 }
                 changed[name] = other
         if changed != noted or left != left_in(self._state.shape):
-            self._state.set_shape(with_components(changed, left))
+            self._state.set_shape(with_components(self._state.shape, changed, left))
 
     def _noted(self) -> dict[str, ComponentShape]:
         return components_in(self._state.shape)

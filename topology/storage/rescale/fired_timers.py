@@ -1,46 +1,15 @@
-"""Progress of the timers of a bolt's task, stored as marks: the due time of the latest fired timer, and the number of
-timers that were set for an earlier time by a clock that was stepped back (B15).
+"""The progress of timers before a run: the furthest of all stores is stored in each of them, because keys may move to
+any. Must not know who fires timers."""
 
-The progress is part of the commit that removes the timer from the state. So no later life, whatever its clock says,
-gives a timer an identity that an earlier timer has had. Pure, except for `shared`. Must not know who fires timers.
-"""
+from collections.abc import Mapping
 
-from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
-
+from topology.storage.encoding.fired_timers import OF, have_fired, marks_of
 from topology.storage.sqlite.store import SqliteStore
-from topology.storage.values import Changes, Mark, Span
-
-OF: Final = "\0timers "  # prefix of the bolt's name; no component can have such a name
-_LATEST: Final = "latest"
-_SET_BACK: Final = "set back"
-
-
-class HaveFired(NamedTuple):
-    """The progress; `latest` is in microseconds since 1970 (UTC)."""
-
-    latest: int = 0
-    set_back: int = 0
-
-
-def marks_of(known_as: str, task: int, fired: HaveFired) -> list[Mark]:
-    """Return the marks that store it: all is done up to there."""
-    pairs = zip((_LATEST, _SET_BACK), fired, strict=True)
-    return [Mark(OF + known_as, task, of, "", count, (Span(count, count),), count) for of, count in pairs]
-
-
-def have_fired(marks: Iterable[Mark], known_as: str) -> HaveFired:
-    """Return the furthest progress of all tasks of this bolt, because each key may have been in any of them."""
-    counts = {_LATEST: 0, _SET_BACK: 0}
-    for mark in marks:
-        if mark.component == OF + known_as and mark.partition in counts and type(mark.position) is int:
-            counts[mark.partition] = max(counts[mark.partition], mark.position)
-    return HaveFired(counts[_LATEST], counts[_SET_BACK])
+from topology.storage.values import Changes
 
 
 def shared(stores: Mapping[int, SqliteStore]) -> None:
-    """Store the furthest progress of all stores in each of them, because keys may move to any. Raises StoreFull,
-    StoreBroken."""
+    """Store the furthest progress of all stores in each of them. Raises StoreFull, StoreBroken."""
     held = {number: store.reread().marks for number, store in stores.items()}
     every = [mark for marks in held.values() for mark in marks if mark.component.startswith(OF)]
     for component in {mark.component for mark in every}:

@@ -81,10 +81,9 @@ def earlier_mark(one: Mark, other: Mark) -> Mark:
 
 
 def _one_begun(one: Begun, other: Begun) -> Begun:
-    """Merge two entries. If their numbers of tasks differ, neither is valid: the result has 0 tasks, so no mark counts.
-    The larger `ahead` of both is kept."""
-    tasks = one.tasks if one.tasks == other.tasks else 0
-    return msgspec.structs.replace(one, tasks=tasks, ahead=max(one.ahead, other.ahead))
+    """Merge two entries. If their numbers of tasks differ, neither is valid: the result has 0 tasks, so no mark
+    counts."""
+    return one if one.tasks == other.tasks else msgspec.structs.replace(one, tasks=0)
 
 
 def _move_letters(source: SqliteStore, target: SqliteStore, names: Iterable[str]) -> int:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from topology.groupings import SLOTS
 from topology.storage.encoding import state
-from topology.storage.rescale.journal import file_journal
+from topology.storage.rescale.known_inputs import file_inputs
 from topology.storage.sqlite.state_rows import REPLACED, STAGED
 from topology.storage.sqlite.state_table import PAGE_BYTES, PAGE_ROWS
 from topology.storage.sqlite.store import SqliteStore
@@ -29,13 +29,14 @@ IN_PLACE: Final = b"\0"  # in place of a placement: rows here replace all others
 
 
 class KeptKey(NamedTuple):
-    """The stored data of one key: its value as `topology.records.encoded` returns it, or None, and its timers, name →
-    due time in microseconds since 1970 (UTC)."""
+    """The stored data of one key: its value as `topology.records.encoded` returns it, or None; its timers, name → due
+    time in microseconds since 1970 (UTC); and how many outputs it has had, if these are named by their count."""
 
     slot: int
     key: bytes
     value: bytes | None
     timers: Mapping[str, int]
+    outputs: int = 0
 
 
 class Twice(Exception):
@@ -70,7 +71,7 @@ def count(stores: Stores, component: str) -> int:
 def kept_of(row: StateRow) -> KeptKey:
     """Return a row's data. Raises ValueError for an invalid body."""
     content = state.content_of(row.body[state.SUM_BYTES :])
-    return KeptKey(row.slot, row.key, content.value, content.timers)
+    return KeptKey(row.slot, row.key, *content)
 
 
 def _rows(store: SqliteStore, component: str) -> Iterator[StateRow]:
@@ -104,7 +105,7 @@ def restore(stores: Stores, components: Iterable[tuple[str, Iterable[KeptKey]]])
 
 def _staged(store: SqliteStore, component: str, rows: Iterable[KeptKey]) -> int:
     name, count = STAGED + component, 0
-    store.replace(Changes(lasting=False), filed={name: b""})
+    store.replace(Changes(), filed={name: b""}, lasting=False)
     for group in _groups(component, rows):
         if (second := _second(group, store.there(name, group))) is not None:
             raise Twice(count + second)
@@ -116,8 +117,8 @@ def _staged(store: SqliteStore, component: str, rows: Iterable[KeptKey]) -> int:
 def _groups(component: str, rows: Iterable[KeptKey]) -> Iterator[list[StateRow]]:
     group: list[StateRow] = []
     size = 0
-    for slot, key, value, timers in rows:
-        body = state.body_of(state.seed_of(component, slot), key, state.packed(value, timers))
+    for slot, key, value, timers, outputs in rows:
+        body = state.body_of(state.seed_of(component, slot), key, state.packed(value, timers, outputs))
         group.append(StateRow(slot, key, body))
         size += len(body) + len(key)
         if len(group) >= PAGE_ROWS or size >= PAGE_BYTES:
@@ -163,7 +164,7 @@ def _remove(store: SqliteStore, name: str, filed: bytes | None) -> None:
 
 
 def partition(stores: Stores, placements: Mapping[str, Placement]) -> int:
-    """Move the state and the journal's entries of these components, so that each store has exactly the slots whose
+    """Move the state and the known inputs of these components, so that each store has exactly the slots whose
     tasks are placed on its worker. Return the number of moved rows.
 
     Each row is copied, durably, before it is removed from its old store. After a crash two stores may have the same
@@ -184,7 +185,7 @@ def partition(stores: Stores, placements: Mapping[str, Placement]) -> int:
     for number, store in stores.items():
         if components := unfiled[number]:
             moved += sum(_move_state(stores, number, component, placements[component]) for component in components)
-            moved += file_journal(stores, number, {component: placements[component] for component in components})
+            moved += file_inputs(stores, number, {component: placements[component] for component in components})
             store.replace(Changes(), filed={component: wanted[component] for component in components})
     return moved
 
@@ -234,7 +235,7 @@ def _take(store: SqliteStore, component: str, rows: Sequence[StateRow]) -> None:
     """Remove rows that are there. The removal is lasting with the next lasting commit; until then the rows are in two
     places, and equal."""
     gone = [StateRow(slot, key, b"") for slot, key, _ in rows]
-    store.commit(Changes(states=[StateChange(component, gone, _digest(rows))], lasting=False))
+    store.replace(Changes(states=[StateChange(component, gone, _digest(rows))]), lasting=False)
 
 
 def _digest(rows: Iterable[StateRow]) -> int:

@@ -88,12 +88,10 @@ def change(
     reached = {} if own_ids else common(begun, by_task)
     _tell(component, tasks, begun, reached, {mark.partition for mark in marks})
     now = [msgspec.structs.replace(mark, task=task) for task in range(tasks) for mark in reached.values()]
-    # any of the new tasks may emit all that the former ones have emitted beyond the marks
-    ahead = sum(entry.ahead for entry in former)
     first = stores[worker]
     old = [mark for mark in first.loaded.marks if mark.component == component]
     first.replace(
-        Changes(marks=now, begun=[Begun(component, task, tasks, ahead) for task in (*range(tasks), CHANGING)]),
+        Changes(marks=now, begun=[Begun(component, task, tasks) for task in (*range(tasks), CHANGING)]),
         marks=old,
         begun=[entry for entry in first.loaded.begun if entry.component == component],
     )

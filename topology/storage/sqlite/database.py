@@ -16,16 +16,13 @@ from typing import Any, Final
 import apsw
 
 from topology.codes.runtime import STATE_DURABILITY_UNKNOWN
-from topology.filesystem.files import AWAY, FULL, Files, Opened
+from topology.filesystem.files import AWAY, FULL, Files
 from topology.storage.store import StoreBroken, StoreFull
 
 APPLICATION: Final = 0x4B454447  # "KEDG", in the file's header: a database of Kedge
 PAGE_BYTES: Final = 1_024  # a small commit writes one page of each table that it changes
 # Limits of the write-ahead log, in pages of PAGE_BYTES, even if an older file has larger pages:
-LOG_PAGES: Final = 4_000  # from this on, the log is checkpointed into the file after a synced commit
-# the same for commits that are not synced; the checkpoint runs between two commits and blocks them
-LOG_PAGES_LONG: Final = 32_000
-LOG_PAGES_UNSYNCED: Final = 64_000  # an unsynced commit checkpoints the log itself from this on
+LOG_PAGES: Final = 16_000  # from this on, a commit checkpoints the log into the file
 LOG_PAGES_FULL: Final = 128_000  # no commit beyond this while a checkpoint fails for lack of space
 LOG_BYTES_MAX: Final = 1 << 30  # of a log that is read at a start; no commit of Kedge makes a longer one
 
@@ -68,11 +65,10 @@ class Database:
 
     def __init__(self, files: Files, path: Path, *, new: bool = False, checked: bool = False) -> None:
         self.path = path
+        self._files = files
         self.broken = ""
         self.log = b""  # the log's content when the file was opened, until it is checked
         self._lasting = True  # True if commits are synced
-        self._files = files
-        self._log: Opened | None = None  # the log, for separate syncs
         self._page_size = PAGE_BYTES
         self._log_pages = 0
         # True if the log may have a tail behind its last commit: of a killed process, or of a commit without space
@@ -160,44 +156,7 @@ class Database:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
-        self._tidy(LOG_PAGES if lasting else LOG_PAGES_UNSYNCED)
-
-    @property
-    def is_short(self) -> bool:
-        """True if a commit that is not lasting is only a write into the log: no checkpoint runs with it, and none has
-        to run before it."""
-        # no such commit has that many pages
-        return not self._left_log and self._log_pages < LOG_PAGES_UNSYNCED - LOG_PAGES
-
-    @property
-    def is_long(self) -> bool:
-        """True if the log should be checkpointed soon."""
-        return self._log_pages >= LOG_PAGES_LONG
-
-    def open_log(self) -> None:
-        """Open the log for `sync`. Call this once after a commit, before `sync`: from then on the log stays one file,
-        which is truncated and never replaced. Raises OSError."""
-        self._log = self._files.open(self.path.with_name(f"{self.path.name}-wal"))
-
-    def sync(self) -> None:
-        """Make all earlier commits durable, as if they had been lasting. This is the only method that another thread
-        may call concurrently with the others. Raises StoreBroken: data that an fsync has not kept cannot be saved any
-        more (F18)."""
-        try:
-            if self._log is not None and not self.broken:
-                self._log.sync()
-        except OSError as error:
-            self.broken = self._unknown(error)
-            raise StoreBroken(self.broken) from error
-        if self._log is None or self.broken:  # another thread may have found this meanwhile
-            raise StoreBroken(self.broken or f"{self.path} is closed")
-
-    def shorten(self) -> None:
-        """Checkpoint a long log into the file; if there is no space, the log keeps growing. Raises StoreBroken."""
-        self._tidy(LOG_PAGES_LONG)
-        if not self._log_pages:  # the first commit of a log syncs its header, so make it here, where no caller waits
-            with contextlib.suppress(StoreFull), self.transaction(lasting=False):
-                self.run(f"PRAGMA user_version = {self.number('user_version')}")
+        self._tidy()
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> None:
         """Execute a statement within a transaction."""
@@ -215,6 +174,17 @@ class Database:
             self._log_pages = 0
             self._left_log = False
 
+    def copy_to(self, path: Path) -> None:
+        """Copy the whole content to this path, durably; the name is not durable yet. Raises StoreFull if the copy
+        fails, and then a part of it may be there; StoreBroken for this file itself."""
+        self.checkpoint()
+        try:
+            if self._files.look(path) is not None:
+                self._files.remove(path)  # a part, of a copy that was given up
+            self._files.copy(self.path, path)
+        except OSError as error:
+            raise StoreFull(f"{path} can't be written: {error.strerror or error}") from error
+
     def settle(self) -> None:
         """Make the log that was found when the file was opened durable. Raises StoreFull, StoreBroken."""
         if self._left_log:
@@ -222,17 +192,15 @@ class Database:
 
     def close(self) -> None:
         """Close the file as it is. Does not raise. May be called twice."""
-        if self._log is not None:
-            self._log.close()
         if self._connection is not None:
             with contextlib.suppress(apsw.Error, OSError):
                 self._connection.close()
             self._connection = None
 
-    def _tidy(self, most: int) -> None:
+    def _tidy(self) -> None:
         """Keep the log short. The commit before it stays valid even if this fails, unless nothing can be trusted any
         more."""
-        if self._log_pages >= most:
+        if self._log_pages >= LOG_PAGES:
             with contextlib.suppress(StoreFull):  # there is space for commits yet, or the next one reports it
                 self.checkpoint()
 

@@ -11,6 +11,7 @@ import msgspec
 from xxhash import xxh3_128_digest
 
 from topology.storage.sqlite.database import Damaged, Database
+from topology.storage.sqlite.wal import commits_passed_over
 
 DIGEST_BYTES: Final = 16  # of all rows of the checked tables
 
@@ -21,7 +22,8 @@ Owner = tuple[int, int]
 
 
 class Own(msgspec.Struct, array_like=True):
-    """The header. A changed header is passed on as a copy. The fields from `durable` on came with format 2."""
+    """The header. A changed header is passed on as a copy. The fields from `durable` on came with format 2, and those
+    from `checkpoint` on with format 3."""
 
     id: bytes
     number: int  # of the worker that it was made for; the first part of its letters' names
@@ -32,8 +34,11 @@ class Own(msgspec.Struct, array_like=True):
     digest: bytes = bytes(DIGEST_BYTES)  # of all rows of the checked tables
     durable: int = 0  # commits that had survived a power failure when this was written
     states: int = 0  # XOR of the checksums of all rows of state
-    next_journal: int = 1
+    former: int = 1  # a number that format 2 has here
     owner: Owner | None = None  # the last owner that opened it for a life
+    checkpoint: int = 0  # the last decided checkpoint
+    has_log: bool = False  # a log beside the file has what was done since
+    takes_part: bool = False  # a run that has begun decides no checkpoint without this store
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -64,6 +69,17 @@ def write_own(database: Database, before: bytes, after: Own) -> bytes | None:
     sum = xxh3_128_digest(body)
     changed = database.changed("UPDATE own SET body = ?, sum = ? WHERE one = 1 AND sum = ?", (body, sum, before))
     return sum if changed == 1 else None
+
+
+def lost_commits(log: bytes, own: Own, format: int) -> int:
+    """Return the number of durable commits that are behind the readable part of a log; 0 if it is sound.
+
+    SQLite reads a log as far as its checksums are valid, and silently ignores the rest. That is right for unsynced
+    data, but for synced data it is damage (F22).
+    """
+    if format == 1 and (passed := commits_passed_over(log)) > 1:
+        return passed
+    return max(0, durable_by(log, own.id) - own.commits)
 
 
 def too_late(owner: Owner | None, kept: Owner | None) -> bool:

@@ -4,7 +4,6 @@ Docs: explanation/state-format.
 """
 
 import contextlib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,11 +14,16 @@ from topology.storage.sqlite.errors import can_not_open
 from topology.storage.sqlite.header import Own, create_own
 from topology.storage.store import StoreBroken, StoreFull
 
-FORMAT: Final = 2  # of worker-N.db
+FORMAT: Final = 3  # of worker-N.db
 ID_BYTES: Final = 16
-SINCE_2: Final = ("components", "journal", "floors")  # components: the numbers that rows of state have
-
-_TABLES: Final = ("marks", "begun", "trials", "letters", "contents")  # contents: letters' records and tracebacks
+# tables by the format that they came with; contents: letters' records and tracebacks; components: the numbers that rows
+# of state have; prepared: a checkpoint that is not decided yet
+_SINCE: Final = {
+    1: ("marks", "begun", "trials", "letters", "contents"),
+    2: ("components",),
+    3: ("entries", "prepared"),
+}
+_FORMER: Final = ("journal", "floors")  # tables that only format 2 has
 
 
 def create_store(files: Files, path: Path, *, id: bytes, number: int, first_letter: int = 1) -> None:
@@ -34,7 +38,7 @@ def create_store(files: Files, path: Path, *, id: bytes, number: int, first_lett
         try:
             with database.transaction():
                 database.run(f"PRAGMA application_id = {APPLICATION}")
-                add_tables(database, (*_TABLES, *SINCE_2))
+                add_tables(database, 0)
                 create_own(database, Own(id, number, commits=1, next_letter=first_letter))
             database.checkpoint()
         finally:
@@ -44,9 +48,14 @@ def create_store(files: Files, path: Path, *, id: bytes, number: int, first_lett
         can_not_open(path, str(error))
 
 
-def add_tables(database: Database, names: Sequence[str]) -> None:
-    """Add tables within a transaction; the file then has this format."""
-    for name in names:
-        tables.create(database, name)
-    state_table.create(database)
+def add_tables(database: Database, format: int) -> None:
+    """Add the tables that a file of this format lacks, within a transaction, and remove those that it has no more; the
+    file then has the present format."""
+    for since, names in _SINCE.items():
+        for name in names if since > format else ():
+            tables.create(database, name)
+    if format < 2:
+        state_table.create(database)
+    for name in _FORMER if format == 2 else ():
+        database.run(f"DROP TABLE {name}")
     database.run(f"PRAGMA user_version = {FORMAT}")

@@ -1,21 +1,24 @@
-"""A store's state, its journal, and the number of each component in it. They are read as a whole, in pages or row by
-row, and written within a transaction.
+"""A store's state, the known inputs, and the number of each component in it. They are read as a whole, in pages or row
+by row, and written within a transaction.
 
 Next to a component's number, the store notes the placement for which its rows were last filed (`partition`), as opaque
 bytes. Two kinds of rows have names that no component can have: staged rows, which will replace a component's rows, and
 replaced rows until they are removed. Must not know workers, nor what a key or a value means.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from topology.storage.encoding import packing
 from topology.storage.sqlite import state_table, tables
 from topology.storage.sqlite.database import Damaged, Database
-from topology.storage.values import JournalRow, LoadedStates, StateChange, StateRow
+from topology.storage.values import EntryRow, LoadedStates, StateChange, StateRow
 
 STAGED: Final = "\0new "  # prefix of a component's name: rows that will become its own, all at once
 REPLACED: Final = "\0old "  # prefix of a component's name: rows that were its own
+
+
+_ENTRIES_KEY: Final = 4  # bytes
 
 
 class StateComponent(NamedTuple):
@@ -30,28 +33,26 @@ class StateRows:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.components, self.journal = tables.RowTable("components"), tables.RowTable("journal")
+        self.components, self.entries = tables.RowTable("components"), tables.RowTable("entries")
         self.known: dict[str, StateComponent] = {}
         self._is_whole = False  # True once a check has found that no row of state is missing
 
-    def load(self) -> None:
-        """Read the keys of the journal's rows, and the components' numbers. The contents are read later."""
+    def load(self, *, entries: bool) -> None:
+        """Read the components' numbers, and the keys of the rows of known inputs if there is a table of them. The
+        contents are read later."""
         for key, body in tables.loaded(self._database, self.components):
             self.known[packing.component_of(key)] = StateComponent(int.from_bytes(body[:2], "big"), body[2:])
-        for _ in tables.known(self._database, self.journal):
+        for _ in tables.known(self._database, self.entries) if entries else ():
             pass
 
     def all(self, digest: int) -> LoadedStates:
         """Return everything, in one pass; `digest` is that of all rows of state."""
-        again = tables.RowTable("journal")
-        found = [packing.journal_of(key, body) for key, body in tables.loaded(self._database, again)]
-        if again.rows != self.journal.rows:
-            raise Damaged("rows of the journal are not those that were there")
+        entries = self.entry_rows()
         names = {entry.number: own_name(name) for name, entry in self.known.items()}
         rows, sums = state_table.read(self._database, names)
         if sums != digest:
             raise Damaged("rows of state are missing, or are older than others")
-        return LoadedStates(rows, sorted(found))
+        return LoadedStates(rows, entries)
 
     def page(self, component: str, slots: range, after: StateRow | None, digest: int) -> list[StateRow]:
         """Return the first rows of these slots, or those after `after`, by slot and key; empty if there are no more.
@@ -80,10 +81,16 @@ class StateRows:
         one = self.known.get(component)
         return set() if one is None else state_table.there(self._database, one.number, rows)
 
-    def journal_rows(self) -> Iterator[JournalRow]:
-        """Yield all rows of the journal, oldest first, one by one; some may be removed meanwhile."""
-        for key in sorted(self.journal.rows):
-            yield packing.journal_of(key, tables.read(self._database, self.journal, key))
+    def of_keys(self, component: str, places: Sequence[tuple[int, bytes]]) -> list[StateRow]:
+        """Return the rows of these keys, each (slot, key), that have data."""
+        one = self.known.get(component)
+        if one is None:
+            return []
+        return state_table.of_keys(self._database, one.number, own_name(component), places)
+
+    def entry_rows(self) -> list[EntryRow]:
+        """Return all rows of known inputs."""
+        return [packing.entries_of(tables.read(self._database, self.entries, key)) for key in sorted(self.entries.rows)]
 
     # -- within a transaction
 
@@ -92,11 +99,12 @@ class StateRows:
         one = self._known(writing, known, change.component)
         state_table.write(self._database, one.number, change.rows)
 
-    def put_journal(self, writing: tables.Writing, next_journal: int, row: JournalRow) -> None:
-        """Write a row of the journal. Raises ValueError for a row whose number was used before."""
-        if row.number < next_journal:
-            raise ValueError(f"the journal's row {row.number} was used before; the next one is {next_journal}")
-        writing.put(self.journal, packing.journal_key(row.number), packing.packed_journal(row))
+    def put_entries(self, writing: tables.Writing, rows: Sequence[EntryRow]) -> None:
+        """Replace all rows of known inputs."""
+        keys = [number.to_bytes(_ENTRIES_KEY, "big") for number in range(len(rows))]
+        for key, row in zip(keys, rows, strict=True):
+            writing.put(self.entries, key, packing.packed_entries(row))
+        writing.remove_all(self.entries, self.entries.rows.keys() - {*keys})
 
     def put_filed(
         self, writing: tables.Writing, known: dict[str, StateComponent], filed: Mapping[str, bytes | None]

@@ -129,6 +129,21 @@ def row(database: Database, component: int, name: str, slot: int, key: bytes) ->
     return StateRow(slot, key, found[0][0])
 
 
+def of_keys(database: Database, component: int, name: str, places: Sequence[tuple[int, bytes]]) -> list[StateRow]:
+    """Return the rows of these keys, each (slot, key), that the table has. Raises Damaged, StoreBroken."""
+    found: list[StateRow] = []
+    for first in range(0, len(places), ROWS_AT_ONCE):
+        wanted = tuple([_place(component, slot) + key for slot, key in places[first : first + ROWS_AT_ONCE]])
+        for whole, body in database.rows(
+            "SELECT key, body FROM state WHERE key IN (SELECT value FROM carray(?))", (apsw.carray(wanted),)
+        ):
+            one = StateRow(int.from_bytes(whole[2:_PREFIX_BYTES], "big"), whole[_PREFIX_BYTES:], body)
+            if not is_intact(seed_of(name, one.slot), one.key, body):
+                raise Damaged(f"a row of state of {name!r} is not what was written")
+            found.append(one)
+    return found
+
+
 def there(database: Database, component: int, rows: Iterable[StateRow]) -> set[tuple[int, bytes]]:
     """Return (slot, key) of each given row that the table has. Raises StoreBroken."""
     wanted = tuple([_place(component, wanted_row.slot) + wanted_row.key for wanted_row in rows])

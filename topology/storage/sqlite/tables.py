@@ -101,6 +101,8 @@ class Writing:
         before = self._row(table, key)
         number = before.number if before is not None else self.next_number
         value = _sum(table.name, number, key, body)
+        if before is not None and before.sum == value:
+            return
         values = (key, body, value.to_bytes(SUM_BYTES, "little"), number)
         if before is None:
             self.next_number += 1

@@ -37,16 +37,18 @@ class Directory:
 
 
 class SimulatedDisk:
-    """The disk. While `full`, every file keeps its length. `failing_syncs` is how many of the next syncs fail.
+    """The disk. While `full`, every file keeps its length; one that `copies` on each write takes none at all, as there
+    is no room for the copy. `failing_syncs` is how many of the next syncs fail.
 
     The writes of a failed sync are lost for good, although processes still see them (F18). `hits` counts the effects of
     faults, by their names.
     """
 
     def __init__(self, random: Random) -> None:
-        self.full = False
+        self.full = self.copies = False
         self.failing_syncs = 0
         self.hits: Counter[str] = Counter()
+        self.boots = 1  # starts of the machine
         self._random = random
         self._directories: dict[Path, Directory] = {ROOT: Directory()}
 
@@ -61,11 +63,20 @@ class SimulatedDisk:
     def is_directory(self, path: Path) -> bool:
         return path in self._directories
 
+    def directories_in(self, path: Path) -> list[str]:
+        """Return the names of the directories in a directory."""
+        return [each.name for each in self._directories if each.parent == path]
+
     def make_directory(self, path: Path) -> None:
         if path in self._directories or self.node(path) is not None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
         self.directory(path.parent)
         self._directories[path] = Directory()  # its own name counts as durable: it is made once, before a run
+
+    def remove_directory(self, path: Path) -> None:
+        if self.directory(path).names:
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(path))
+        del self._directories[path]
 
     def node(self, path: Path) -> FileNode | None:
         found = self._directories.get(path.parent)
@@ -83,7 +94,7 @@ class SimulatedDisk:
 
     def write(self, node: FileNode, offset: int, data: bytes) -> None:
         """Write to a file. Raises OSError (ENOSPC) if the disk is full."""
-        if self.full and offset + len(data) > len(node.content):
+        if self.full and (self.copies or offset + len(data) > len(node.content)):
             self.hits["full"] += 1
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         _apply(node.content, offset, data)
@@ -124,6 +135,7 @@ class SimulatedDisk:
     def lose_power(self) -> None:
         """Leave what was synced. Of unsynced writes any may remain, and the last of those in part; of unsynced names,
         those up to some moment. No process may have anything open when this is called."""
+        self.boots += 1
         for directory in self._directories.values():
             kept = self._random.randint(0, len(directory.unsynced))
             for changed in directory.unsynced[:kept]:

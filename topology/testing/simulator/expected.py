@@ -9,9 +9,10 @@ import contextlib
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property, partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from topology.components import Message
+from topology.graph import Graph
 from topology.runtime.failures import Reason
 from topology.runtime.run.report import Report
 from topology.runtime.tasks.polling import Polling
@@ -27,13 +28,24 @@ from topology.topology import Topology
 DRAWS_MAX: Final = 20
 LONG_S: Final = 36_000.0  # seconds of virtual time that a run may take in which dead messages die last
 
-Held = dict[str, dict[Any, Any]]  # of each Captured: key → record
+
+class CapturedRows(NamedTuple):
+    """The content of a Captured: of each (origin, identity) what is compared of it."""
+
+    by_pair: dict[Any, Any]
+
+    @classmethod
+    def of(cls, captured: Captured[Any]) -> "CapturedRows":
+        return cls(dict(captured.by_pair))
+
+
+Held = dict[str, CapturedRows]  # of each Captured
 
 
 class Peace:
     """The run of what `make` returns without faults; always the same one. Raises what the run raises.
 
-    `ended` says how it ended, and `captured` is its result. `dead` are its dead messages, `timed_out` counts its trees
+    `ended` says how it ended, and `rows` is its result. `dead` are its dead messages, `timed_out` counts its trees
     that timed out, and `trace` has all deliveries.
     """
 
@@ -44,18 +56,18 @@ class Peace:
         report = self._run(topology, 0, watch)
         self.ended = report.ended
         self.messages = report.snapshot.total("emitted")
-        self.captured = _held(topology)
+        self.rows = _held(topology)
         self._died = {(message.spout, message.id): message.failure.component for message in watch.dead}
         self.dead = {*self._died}
         self.timed_out = timed_out(watch)
         self.trace = "".join(deliveries(topology))
 
-    def owed(self, name: str) -> Collection[Any]:
-        """Return the keys that this Captured must have: those that it has without the dead messages."""
-        return self._without_dead[name] if self.dead else self.captured[name]
+    def owed(self, name: str) -> CapturedRows:
+        """Return the rows that this Captured must have: those that it has without the dead messages."""
+        return self._without_dead[name] if self.dead else self.rows[name]
 
-    def allowed(self, name: str, *, by_record: bool) -> Iterator[Collection[Any]]:
-        """Yield keys that this Captured may have because of dead messages.
+    def allowed(self, name: str, *, by_record: bool) -> Iterator[CapturedRows]:
+        """Yield rows that this Captured may have because of dead messages.
 
         The first are all that dead messages can have under their identities: those of a run in which they die last.
         Compared by record, the effect of some of these on the records of others may be neither that of all nor that of
@@ -122,7 +134,7 @@ def _leave_out(names: Collection[Name], worker: Worker) -> None:
         task.reader.source = _Without(task.reader.source, {id for spout, id in names if spout == task.component})
 
 
-def captured_of(topology: Topology) -> dict[str, Captured[Any]]:
+def captured_of(topology: Topology | Graph) -> dict[str, Captured[Any]]:
     """Return its `Captured`, by component. Raises ValueError if there are none."""
     found = {
         component.name: component.prototype
@@ -137,7 +149,7 @@ def captured_of(topology: Topology) -> dict[str, Captured[Any]]:
 
 
 def _held(topology: Topology) -> Held:
-    return {name: dict(captured.distinct) for name, captured in captured_of(topology).items()}
+    return {name: CapturedRows.of(captured) for name, captured in captured_of(topology).items()}
 
 
 def deliveries(topology: Topology) -> Iterator[str]:

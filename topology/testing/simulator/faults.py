@@ -12,8 +12,11 @@ from random import Random
 from typing import Final
 
 from topology.runtime.links.protocol import Frame
+from topology.testing.simulator.steps import Step
 
 STRIKES_MAX: Final = 6  # in one run
+AT_STEP: Final = 0.5  # chance that a strike hits at a step of a checkpoint
+AGAIN: Final = 0.3  # chance that such a strike is followed by another one, at a step of the next checkpoint
 FRAME_S: Final = 0.002  # seconds that a frame takes at most, without a fault
 LATE_S: Final = 0.3  # seconds for a delayed frame
 LOST_MAX: Final = 4  # frames of a run: each costs a worker its life
@@ -49,12 +52,14 @@ BETWEEN_RUNS: Final = frozenset({Hazard.DRAIN, Hazard.VAIN_STARTS, Hazard.CLOCK_
 
 @dataclass(frozen=True)
 class Strike:
-    """One fault, at the first moment at which `after` messages are done and it hits something."""
+    """One fault, at the first moment at which `after` messages are done and it hits something; with a `step`, as a
+    checkpoint has come there."""
 
     hazard: Hazard
     after: int
     worker: int
     seconds: float
+    step: Step | None = None
 
     def __str__(self) -> str:
         who = f" (worker {self.worker})" if self.hazard in (Hazard.CRASH, Hazard.PAUSE, Hazard.HANG) else ""
@@ -76,7 +81,11 @@ def draw_strikes(
     strikes = []
     for hazard in (*drawn, *random.choices(kinds, k=count))[:count]:
         seconds = random.uniform(3.5, 8) if hazard is Hazard.HANG else random.choice([0.01, 0.3, 1.5, 2.5])
-        strikes.append(Strike(hazard, random.randrange(max(1, messages * 9 // 10)), random.choice(workers), seconds))
+        after, worker = random.randrange(max(1, messages * 9 // 10)), random.choice(workers)
+        step = random.choice([*Step]) if random.random() < AT_STEP else None
+        strikes.append(Strike(hazard, after, worker, seconds, step))
+        if step is not None and random.random() < AGAIN:
+            strikes.append(Strike(hazard, after, random.choice(workers), seconds, random.choice([*Step])))
     return sorted(strikes, key=lambda strike: strike.after), {hazard: links[hazard] for hazard in chosen}
 
 

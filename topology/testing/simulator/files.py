@@ -36,12 +36,18 @@ class SimulatedFiles:
     def vfs(self) -> str:
         return self._vfs.vfs_name
 
+    @property
+    def boot(self) -> str:
+        return f"boot {self.disk.boots}"
+
     def end_process(self, store: Path) -> None:
-        """Handle the death of the process that had this database or log open. Its locks are gone with it."""
+        """Handle the death of the process that had this database open, and the log beside it. Its locks are gone with
+        it."""
+        its = f"{store.stem}."
         for file in self.opened:
-            if file.path.name.startswith(store.name):
+            if file.path.name.startswith(its):
                 file.dead = True
-        for path in [path for path in self._locks if path.name.startswith(store.name)]:
+        for path in [path for path in self._locks if path.name.startswith(its)]:
             del self._locks[path]
 
     def end_all(self) -> None:
@@ -90,7 +96,7 @@ class SimulatedFiles:
         return bytes(node.content)
 
     def names(self, path: Path) -> list[str]:
-        return sorted(self.disk.directory(path).names)
+        return sorted([*self.disk.directory(path).names, *self.disk.directories_in(path)])
 
     def rename(self, old: Path, new: Path) -> None:
         assert old.parent == new.parent, "nothing of ours moves between directories"
@@ -99,6 +105,12 @@ class SimulatedFiles:
     def remove(self, path: Path) -> None:
         self._there(path)
         self.disk.change(path.parent, {path.name: None})
+
+    def copy(self, source: Path, target: Path) -> None:
+        self.create(target, bytes(self._there(source).content))
+
+    def remove_directory(self, path: Path) -> None:
+        self.disk.remove_directory(path)
 
     def sync_directory(self, path: Path) -> None:
         self.disk.sync_directory(path)

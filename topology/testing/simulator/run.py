@@ -8,15 +8,15 @@ import asyncio
 import contextlib
 import hashlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import Any, Final
 
 from acker.roots import LAST_ATTEMPT, OWNER_SHIFT, attempt_of
-from topology.components import Tuple
+from topology.components import Message, Tuple
 from topology.errors import StartError
 from topology.runtime.control.completion import settle
 from topology.runtime.links.memory import MemoryNetwork
@@ -25,18 +25,21 @@ from topology.runtime.os_process.restarts import SILENT_S
 from topology.runtime.run import startup
 from topology.runtime.run.lifecycle import Takeover
 from topology.runtime.state.keyed_executor import SerialByKeyExecutor
+from topology.runtime.tasks.spout_task import SpoutTask
 from topology.runtime.telemetry.stall import held
 from topology.runtime.worker.facts import facts_of
 from topology.runtime.worker.subtrees import SubTree
 from topology.storage.dead_questions import DeadAnswer, DeadAsk
 from topology.storage.directory.state_dir import StateDir
-from topology.storage.sqlite.store import SqliteStore
 from topology.storage.store import Store, StoreBroken
+from topology.storage.worker_store import WorkerStore
 from topology.testing.simulator.between_runs import BetweenRuns
 from topology.testing.simulator.disk import ROOT, SimulatedDisk
 from topology.testing.simulator.faults import FaultyLinks, Hazard, Strike
 from topology.testing.simulator.files import SimulatedFiles
+from topology.testing.simulator.graph import is_joined_before
 from topology.testing.simulator.remembered import remembered
+from topology.testing.simulator.steps import Step, watch_decisions, watch_store, watch_worker
 from topology.testing.virtual_time.crashing_run import CrashingRun
 from topology.testing.virtual_time.mortal_worker import MortalWorker
 from topology.testing.virtual_time.process import SimulatedProcess
@@ -44,6 +47,10 @@ from topology.testing.virtual_time.process import SimulatedProcess
 STATE_DIR: Final = ROOT / "state"
 LOOK_S: Final = 0.1  # seconds between two looks at what a run remembers when all is done
 FORGETS_S: Final = 10.0  # seconds after which that is too much: announcements and commits take less than one
+POLLED_MAX: Final = 16  # messages that a source gives at once
+POLLED_EVERY_S: Final = 0.001
+KINDS_MIN: Final = 2  # of faults that hit a run, if so many were drawn
+STEP_S: Final = 2.0  # seconds that a strike waits for its step of a checkpoint; then it strikes at any time
 SYNC_S: Final = 0.02  # seconds that an operation of the disk takes at most
 
 
@@ -53,6 +60,8 @@ class Fate:
 
     random: Random
     strikes: list[Strike]  # those that are to come, in their order
+    order_s: float  # seconds that an order to a worker, or its answer, takes at most
+    drops: bool  # whether the dead letters are dropped in the end
     by_hand: list[int]  # after how many messages all dead letters are replayed by hand
     links: FaultyLinks
     hits: Counter[Hazard]
@@ -70,7 +79,11 @@ class Fate:
     seen: Counter[str] = field(default_factory=Counter)  # of each Captured: how many tuples came in earlier runs
     refused: list[Tuple[Any]] = field(default_factory=list)  # tuples rejected as stale, since the last turn of the loop
     run: Any = None  # the present run, or the last one
+    waiting: tuple[int, float] = 0, 0.0  # how many strikes are left, and since when the next one waits for its step
+    is_last: bool = False  # True in the run after which nothing is left to do
+    states: Mapping[str, Mapping[bytes, Any]] = field(default_factory=dict)  # of bolts, when the last run had ended
     memory_lost: bool = False  # True if what is only in workers' memory has been lost
+    went_back: bool = False  # True if a run has gone back, perhaps beyond outputs that had left
 
     def in_flight(self) -> str:
         """Return where everything unfinished is, in a sentence."""
@@ -85,6 +98,17 @@ class Fate:
         if answer.names:
             self.tell(now, f"{len(answer.names)} dead letters are replayed by hand")
             self.paths["letters replayed by hand"] += len(answer.names)
+
+    def dropped(self, now: float, answer: DeadAnswer) -> None:
+        if answer.names:
+            self.tell(now, f"{len(answer.names)} dead letters are dropped")
+            self.paths["letters dropped"] += len(answer.names)
+
+    def waits_for_step(self, strike: Strike, now: float) -> bool:
+        """Return True if the next strike waits for its step of a checkpoint; it does not wait for ever."""
+        if self.waiting[0] != len(self.strikes):
+            self.waiting = len(self.strikes), now
+        return strike.step is not None and now - self.waiting[1] < STEP_S
 
     def heal(self) -> None:
         """Cause no more faults from now on."""
@@ -165,29 +189,44 @@ class SimulatedRun(CrashingRun):
         self._fate = fate
         fate.run = self
         self._network: SimulatedNetwork = SimulatedNetwork(fate.links, Random(fate.random.getrandbits(64)))
+        self._control.order_s = fate.order_s
         self._life = life  # of everything that belongs to no worker
         self._opens = partial(startup.opened, files=fate.files, secret=fate.random.randbytes)
         self._too_long: Mapping[str, int] = {}  # what is remembered too long after all is done
         self._doomed: list[tuple[MortalWorker, str]] = []  # workers that die next, and of what
-        self._kept: dict[int, SqliteStore] = {}  # worker → its present store
+        self._joined = {
+            component.name for component in self.topology.components if is_joined_before(self.topology, component.name)
+        }
+        self._kept: dict[int, WorkerStore] = {}  # worker → its present store
+        self._steps: set[Step] = set()  # of a checkpoint, that were done since the last turn of the loop
 
     # -- the state directory
 
     def _taken_over(self, closing: contextlib.ExitStack) -> StateDir:
         state = super()._taken_over(closing)
         self._opens_store, self._stores = self._stores, self._store
+        if self._decision_file is not None:
+            watch_decisions(self._decision_file, self._steps.add)
         return state
 
     def _made(self, number: int, incarnation: int) -> MortalWorker:
         worker = super()._made(number, incarnation)
         self._network.lives[worker.owner] = worker.life
+        watch_worker(worker.checkpoints, self._steps.add)
+        for task in worker.spout_tasks.values():
+            _poll_little(task)
         return worker
+
+    async def _decide(self, checkpoint: int) -> None:
+        self._steps.add(Step.PREPARED)
+        await super()._decide(checkpoint)
 
     def _store(self, worker: int) -> Store | None:
         if (before := self._kept.get(worker)) is not None:
             self._fate.commits[worker] = before.commits
         store = self._opens_store(worker)
-        assert isinstance(store, SqliteStore)
+        assert isinstance(store, WorkerStore)
+        watch_store(store, self._steps.add)
         self._kept[worker] = store
         if store.commits < (said := self._fate.commits.get(worker, 0)):
             raise Broken(f"{store.path.name} has {store.commits} commits, and {said} were said to be durable")
@@ -209,19 +248,36 @@ class SimulatedRun(CrashingRun):
 
     def _ends(self) -> Iterable[tuple[Awaitable[Any], str]]:
         (settled, ended), *others = super()._ends()
-        yield self._settled(settled), ended
+        if asyncio.iscoroutine(settled):
+            settled.close()  # another one waits, below
+        yield self._settled(), ended
         yield from others
 
-    async def _settled(self, settled: Awaitable[Any]) -> None:
+    async def _settled(self) -> None:
         """Return once all is done and forgotten. If a worker dies meanwhile, its messages are read again first."""
-        await settled
+        await settle(self._all_workers)
+        await self._forgotten()
+        if self._fate.is_last and self._fate.drops:
+            answer = await self.dead(DeadAsk(0, "drop"))
+            self._fate.dropped(self._loop.time(), answer)
+            await settle(self._all_workers)
+            await self._forgotten()
+
+    async def _forgotten(self) -> None:
         since, deaths = self._loop.time(), len(self._dead)
-        while left := remembered(self.workers):
+        while left := self._remembered():
             await asyncio.sleep(LOOK_S)
             if self._fate.disk.full or deaths != len(self._dead):
                 await settle(self._all_workers)
                 since, deaths = self._loop.time(), len(self._dead)
             self._too_long = left if self._loop.time() - since > FORGETS_S else {}
+
+    def _remembered(self) -> Counter[str]:
+        return remembered(self.workers, self._joined, by_count=self._durability != "disk")
+
+    @property
+    def _durability(self) -> str:
+        return self.topology.config.durability
 
     # -- faults
 
@@ -233,8 +289,9 @@ class SimulatedRun(CrashingRun):
                 self._died(worker, why)
         self._balance()
         fate = self._fate
-        if fate.strikes and self.acked() >= fate.strikes[0].after and self._hits(fate.strikes[0]):
-            self._strike(fate.strikes.pop(0))
+        if fate.strikes and self.acked() >= fate.strikes[0].after and (strike := self._take_strike()) is not None:
+            self._strike(strike)
+        self._steps.clear()
         if fate.between.drains and not self.draining and self.acked() >= fate.between.drains[0]:
             fate.between.drains.pop(0)
             self.drain_now()
@@ -270,24 +327,38 @@ class SimulatedRun(CrashingRun):
         for worker in self.workers:
             for task in worker.spout_tasks.values():
                 count = task.counters
-                if count.emitted != count.acked + count.dead + task.pending:
+                if count.emitted + count.reopened != count.acked + count.dead + task.pending:
                     counts = f"{count.emitted} emitted, {count.acked} acked, {count.dead} dead, {task.pending} pending"
+                    counts += f", {count.reopened} reopened"
                     raise Broken(f"spout {task.component!r} does not add up: {counts}")
         refused, self._fate.refused[:] = [*self._fate.refused], []
         for tup in refused:
-            self._check_stale(tup)
+            _check_stale(tup, self.workers)
 
-    def _check_stale(self, tup: Tuple[Any]) -> None:
-        """Check that no tree waits for a rejected tuple (D5). A tree may wait for it if it belongs to several trees, or
-        to inputs that are stale themselves."""
-        if not tup.others and attempt_of(tup.root) != LAST_ATTEMPT:
-            home = next((worker for worker in self.workers if worker.owner == tup.root >> OWNER_SHIFT), None)
-            if home is not None and tup.root in home.ledger:
-                raise Broken(f"{tup.record} was refused as stale, and its tree waits for it")
+    def _take_strike(self) -> Strike | None:
+        """Take the next strike if it hits now. At the end of a run that little has hit, take any that hits any worker:
+        the next one may wait for a worker that has nothing to do any more, or for a step that does not come."""
+        strikes = self._fate.strikes
+        if not self._is_spared:
+            return strikes.pop(0) if self._hits(strikes[0]) else None
+        for strike in strikes:
+            aimed = [replace(strike, worker=worker.worker) for worker in self.workers]
+            if strike.after <= self.acked() and (hits := [*filter(self._hits, aimed)]):
+                strikes.remove(strike)
+                return hits[0]
+        return None
+
+    @property
+    def _is_spared(self) -> bool:
+        """True if all sources have ended, and fewer than KINDS_MIN kinds of faults have hit the run."""
+        return len(+self._fate.hits) < KINDS_MIN and all(worker.sources_ended.is_set() for worker in self.workers)
 
     def _hits(self, strike: Strike) -> bool:
-        """Return True if the strike would hit something now. It waits for a worker that is away or has nothing to
-        do."""
+        """Return True if the strike would hit something now. It waits for its step of a checkpoint, unless the run is
+        spared, and for a worker that is away or has nothing to do."""
+        waits = self._fate.waits_for_step(strike, self._loop.time()) and strike.step not in self._steps
+        if waits and not self._is_spared:
+            return False
         if strike.hazard in (Hazard.DISK_FULL, Hazard.SYNC_FAILS):
             return True
         if strike.hazard in (Hazard.KILL_ALL, Hazard.POWER_LOSS):
@@ -303,8 +374,10 @@ class SimulatedRun(CrashingRun):
 
     def _strike(self, strike: Strike) -> None:
         fate, now, hazard = self._fate, self._loop.time(), strike.hazard
-        fate.tell(now, str(strike))
+        fate.tell(now, f"{strike}{f', as {strike.step.value}' if strike.step in self._steps else ''}")
         fate.hits[hazard] += 1
+        if strike.step in self._steps:
+            fate.paths[f"struck as {strike.step.value}"] += 1
         worker = self._struck(strike)
         if hazard in (Hazard.KILL_ALL, Hazard.POWER_LOSS):
             self._kill_all(power=hazard is Hazard.POWER_LOSS)
@@ -332,6 +405,7 @@ class SimulatedRun(CrashingRun):
         self._fate.acked = self.acked()
         self._note_commits()
         self._fate.memory_lost = True
+        self._fate.went_back |= self._durability == "checkpoint" or (power and self._durability == "process")
         for worker in [*self.workers]:
             self._loop.kill(worker.life)
             self._dead.append(worker)
@@ -360,6 +434,7 @@ class SimulatedRun(CrashingRun):
             fate.paths["a worker died while another was away"] += 1
         fate.acked += sum(task.counters.acked for task in worker.spout_tasks.values())
         fate.memory_lost = True
+        fate.went_back |= self._durability == "checkpoint"
         super()._died(worker, why, killed=killed)
         if fate.random.random() < 0.5:
             self._spawn(self._replay_letters("letters replayed by hand while a worker was away"))
@@ -376,8 +451,10 @@ class SimulatedRun(CrashingRun):
             super()._stopped(worker)
 
     def _session_lost(self, owner: int, why: str) -> None:
-        """Replace the sender of a frame that was lost, as `Fleet._lost` does (A11)."""
-        self._fate.paths["a session was lost"] += 1
+        """Replace the sender of a frame that was lost, as `Fleet._lost` does (A11); or that is so late that too many
+        came before it."""
+        early = why.startswith("too many frames")
+        self._fate.paths["a session with too many early frames was lost" if early else "a session was lost"] += 1
         self._doomed.extend(
             (worker, "is replaced: a frame was lost") for worker in self.workers if worker.owner == owner
         )
@@ -393,3 +470,23 @@ class SimulatedRun(CrashingRun):
 def takes(random: Random) -> Callable[[], float]:
     """Return a function that returns how long the disk takes for an operation."""
     return partial(random.uniform, 0, SYNC_S)
+
+
+def _check_stale(tup: Tuple[Any], workers: Iterable[MortalWorker]) -> None:
+    """Check that no tree waits for a rejected tuple (D5). A tree may wait for it if it belongs to several trees, or
+    to inputs that are stale themselves."""
+    if not tup.others and attempt_of(tup.root) != LAST_ATTEMPT:
+        home = next((worker for worker in workers if worker.owner == tup.root >> OWNER_SHIFT), None)
+        if home is not None and tup.root in home.ledger:
+            raise Broken(f"{tup.record} was refused as stale, and its tree waits for it")
+
+
+def _poll_little(task: SpoutTask) -> None:
+    """Have the task read a few messages at a time: then messages are done one after the other, and a strike hits."""
+    poll = task.reader.poll
+
+    async def poll_little(room: int) -> Sequence[Message[Any]]:
+        await asyncio.sleep(POLLED_EVERY_S)
+        return await poll(min(room, POLLED_MAX))
+
+    task.reader.poll = poll_little  # type: ignore[method-assign]

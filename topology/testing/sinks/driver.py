@@ -9,6 +9,7 @@ from itertools import islice
 from random import Random
 from typing import Any, Final
 
+from acker.roots import NUMBERS, owner, pack
 from topology.codes.tuples import TUPLE_ALREADY_FINISHED
 from topology.components import Bolt, Collector, Source, Task, Tuple
 from topology.errors import TupleStateError
@@ -44,7 +45,8 @@ def delivery(record: SinkItem, message: int | None = None, subscription: int = 0
     for each subscription."""
     number = record.number if message is None else message
     origin, identity = (number * 2 + 1) % _WORD, (number * 7919 + 1) % _WORD
-    return Tuple(record, origin, identity, 1 + subscription, (), Source("items", "SinkItem", tag=subscription))
+    root = pack(owner(0, 1), 1 + number % (NUMBERS - 1), subscription)
+    return Tuple(record, origin, identity, root, (), Source("items", "SinkItem", tag=subscription))
 
 
 class Answers:

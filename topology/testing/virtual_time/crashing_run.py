@@ -1,9 +1,9 @@
 """A run in one loop whose workers crash, and are replaced by the rules of the supervisor, on virtual time.
 
-A worker that crashes does nothing more, not even clean up, as after SIGKILL. The others learn it in two steps: first
-all close their links to it, then all fail what is open (A14). After a back-off a new one begins, with the next
-incarnation; its spouts read again from where the run began. Orders take a moment, drawn by the seed. Must not know
-processes.
+A worker that crashes does nothing more, not even clean up, as after SIGKILL. The run tells all others to begin the
+next generation, and they hear it a little later, each at its own time (A14). After a back-off a new worker begins, with
+the next incarnation, in the present generation. Orders take a moment, drawn by the seed, and so do answers. Must not
+know processes.
 """
 
 import asyncio
@@ -16,24 +16,26 @@ from random import Random
 from typing import Any, Final
 
 from topology.codes.runtime import TOO_MANY_WORKER_DEATHS
-from topology.errors import KedgeError, WorkerError
+from topology.errors import WorkerError
+from topology.runtime.checkpoints.coordinator import Member
 from topology.runtime.control.completion import Workers
 from topology.runtime.embedded.run import EmbeddedRun
 from topology.runtime.os_process.restarts import LOOK_S, Restarts
 from topology.runtime.poison.trials import Fallen
 from topology.runtime.poison.turns import TurnsOfAll
 from topology.runtime.run.report import Report
-from topology.runtime.supervisor.deaths import PART_S, Parting
+from topology.runtime.supervisor.checkpoints import DecisionGate
 from topology.runtime.supervisor.fleet import RELINK_S
 from topology.runtime.supervisor.metrics import WorkerMetrics
 from topology.runtime.telemetry.metrics import Snapshot
+from topology.runtime.worker.worker import Worker
 from topology.storage.store import Store
 from topology.testing.virtual_time.loop import VirtualLoop
-from topology.testing.virtual_time.mortal_worker import MortalWorker, MortalWorkers
+from topology.testing.virtual_time.mortal_worker import DistantMember, MortalWorker, MortalWorkers
+from topology.testing.virtual_time.slow_control import Generations, SlowControl
 from topology.testing.virtual_time.worker import Death, Watch
 from topology.user_frames import described
 
-ORDER_S: Final = 0.005  # that an order takes at most, from the supervisor to a worker
 BEGIN_S: Final = 0.3  # that a new process takes until its components are opened
 
 logger = logging.getLogger("kedge")
@@ -116,27 +118,38 @@ class CrashingRun(EmbeddedRun):
         self._left = [(crash, worker_of(self._plan.placement, crash.worker)) for crash in crashes]
         self._deaths = watch.deaths
         self._watching = watch.workers
-        self._orders = orders
         self._restarts = Restarts(self._plan.config.max_restarts)
         self._counts = WorkerMetrics(self._plan)
-        self._partings: dict[int, Parting] = {}  # owner → who may send to it still
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self._loop = loop
+        self._outside = copy_context()  # of no worker's life
+        self._closing = False
+        self._control = SlowControl(self._outside, orders, self.workers, lambda: self._closing)
+        self._generations = Generations(self._control, self.workers, lambda why: self._coordinator.give_up(why))
+
+        async def decide(checkpoint: int) -> None:
+            await asyncio.sleep(self._control.takes_s())
+            await EmbeddedRun._decide(self, checkpoint)
+
+        self._gate = DecisionGate(decide, lambda: self._closing)
         self._killed: dict[int, bool] = {}  # worker → whether it was, where it has died
-        self._turns = TurnsOfAll(self._grant, self._may_try, self._now)
-        self._order_due: dict[int, float] = {}  # owner → when the order that it was given last arrives
+        self._turns = TurnsOfAll(self._control.grant, lambda: self.complete and self._generations.settled, self._now)
         self._changes = _Changes()
         self._tasks: dict[asyncio.Task[Any], None] = {}
-        self._failed: KedgeError | None = None
+        self._failed: BaseException | None = None
         self._over = asyncio.Event()
         self._dead: list[MortalWorker] = []
         self._built = False
-        self._closing = False
 
     # -- in place of what a run without deaths does
 
     def _made(self, number: int, incarnation: int) -> MortalWorker:
+        self._generation = self._generations.number
         worker = super()._made(number, incarnation)
         assert isinstance(worker, MortalWorker)
         self._network.attach(number, worker.received)
+        self._member(worker).listen()
         worker.trials.turns = self._turns.of(worker.owner)
         return worker
 
@@ -148,8 +161,43 @@ class CrashingRun(EmbeddedRun):
         for worker in self.workers:
             worker.join({other.worker: other.owner for other in self.workers if other is not worker})
 
+    def _members(self) -> Sequence[Member] | None:
+        if self._closing:  # the last checkpoint: no worker dies any more; those that have not heard of a death lag
+            all_there = len(self.workers) == len(self._plan.workers) and self._generations.settled
+            return super()._members() if all_there else None
+        return [self._member(worker) for worker in self.workers] if self.complete else None
+
+    def _attach(self, worker: Worker) -> None:
+        if self._closing:
+            super()._attach(worker)
+        elif isinstance(worker, MortalWorker):
+            self._member(worker).listen()
+
+    async def _closed(self) -> None:
+        self._closing = True
+        for worker in self.workers:
+            self._attach(worker)
+        await super()._closed()
+
+    def _member(self, worker: MortalWorker) -> DistantMember:
+        return DistantMember(
+            worker,
+            lambda: self._coordinator,
+            partial(self._control.tell, worker, at_end=True),
+            partial(self._control.hear, worker, at_end=True),
+        )
+
+    async def _decide(self, checkpoint: int) -> None:
+        await self._gate.decide(checkpoint)
+
+    def _session_lost(self, owner: int, why: str) -> None:
+        """As after a death: it is unknown which trees the lost frame carried (A11)."""
+        self._gate.pass_on(lambda: None if self._closing else self._generations.begin(why))
+
     def snapshot(self) -> Snapshot | None:
-        return replace(self._totals(), limit=self._watch.text) if self._built else None
+        if not self._built:
+            return None
+        return replace(self._totals(), limit=self._watch.text, checkpoint=self._checkpoint_figures())
 
     def _totals(self) -> Snapshot:
         now = self._now()
@@ -161,12 +209,8 @@ class CrashingRun(EmbeddedRun):
         return [self._over.wait()]
 
     async def _serve(self) -> str:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        self._loop = loop
         for crash, _ in self._left:
             self._loop.call_later(crash.at_s, lambda: None)  # so that the loop turns then
-        self._outside = copy_context()  # of no worker's life
         self._loop.between_turns = self._crash_who_is_due
         for worker in self.workers:
             self._attend(worker)
@@ -175,6 +219,7 @@ class CrashingRun(EmbeddedRun):
             return await super()._serve()
         finally:
             self._loop.between_turns = None
+            await self._coordinator.settle()  # its orders are on their way
             self._closing = True
             for task in self._tasks:
                 task.cancel()
@@ -203,8 +248,12 @@ class CrashingRun(EmbeddedRun):
         replacement has read as far (B11)."""
         if not self.complete or self._failed is not None or self._counts.lost:
             return False
-        again = all(worker.markings.caught_up or not worker.group_commit.loaded.deaths for worker in self.workers)
+        again = all(worker.markings.caught_up or not worker.checkpoints.loaded.deaths for worker in self.workers)
         return again and super()._all_done()
+
+    @property
+    def _was_killed(self) -> bool:
+        return super()._was_killed or bool(self._dead)
 
     # -- who is there (`mortal_worker.Herd`)
 
@@ -232,6 +281,11 @@ class CrashingRun(EmbeddedRun):
 
         self._spawn(sources_ended())
         self._spawn(stopping())
+
+    def _broke(self, errors: Sequence[BaseException]) -> None:
+        """The run itself can't go on: none of the workers is to blame."""
+        self._failed = self._failed or errors[0]
+        self._over.set()
 
     def _stopped(self, worker: MortalWorker) -> None:
         """It can't go on, and the run ends."""
@@ -275,15 +329,16 @@ class CrashingRun(EmbeddedRun):
         return frames and any(other.pending for other in others)
 
     def _died(self, worker: MortalWorker, why: str, *, killed: bool = True) -> None:
-        """End its life, as `supervisor.fleet.Fleet` does: the others part from it, then fail what is open."""
+        """End its life, as `supervisor.fleet.Fleet` does: all others begin a generation, and a new worker takes its
+        place."""
         now = self._loop.time()
         at_s = now - self._started_at
         self._counts.take(worker.worker, worker.snapshot(), at_s)
         self._counts.died(worker.worker)
         self._deaths.append(Death(worker.worker, at_s, self.in_flight()))
         self._loop.kill(worker.life)
-        if worker.group_commit.store is not None:
-            self._let_go(worker, worker.group_commit.store)
+        if worker.checkpoints.store is not None:
+            self._let_go(worker, worker.checkpoints.store)
         self._dead.append(worker)
         worker.gone.set()
         self._network.detach(worker.worker)
@@ -292,56 +347,25 @@ class CrashingRun(EmbeddedRun):
         logger.warning("worker %d %s at %.3f s of virtual time", worker.worker, why, at_s)
         self._turns.over(worker.owner)
         self._killed[worker.worker] = killed
-        for earlier in self._partings.values():
-            earlier.left(worker.owner)
-        others = [other.owner for other in self.workers]
-        if others:
-            fail = partial(self._fail, Fallen(worker.owner, killed, worker.started), f"worker {worker.worker} {why}")
-            self._partings[worker.owner] = parting = Parting(others, fail)
-            for other in self.workers:
-                self._tell(other, partial(self._part, other, worker.owner))
-            self._loop.call_later(PART_S, parting.overdue)
-        self._again(worker.worker, why)
+        self._generations.left(worker.owner)
+        fallen = Fallen(worker.owner, killed, worker.started)
+
+        def replaced() -> None:
+            if not self._closing:  # else no replacement comes, as in `Fleet`
+                self._generations.begin(f"worker {worker.worker} {why}", fallen)
+                self._again(worker.worker, why)
+
+        self._gate.pass_on(replaced)
         self._changes.changed()
 
     def _let_go(self, worker: MortalWorker, store: Store) -> None:
         """A process that ends lets go of its file."""
         store.close()
 
-    def _may_try(self) -> bool:
-        return self.complete and all(parting.over for parting in self._partings.values())
-
     async def _look_at_turns(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
             self._turns.look()
-
-    def _grant(self, owner: int) -> None:
-        worker = next(other for other in self.workers if other.owner == owner)
-        self._tell(worker, partial(worker.life.call, worker.trials.turns.granted))
-
-    def _part(self, one: MortalWorker, owner: int) -> None:
-        one.part(owner)
-        self._loop.call_later(self._takes_s(), self._partings[owner].parted, one.owner)
-
-    def _fail(self, fallen: Fallen, why: str, besides: int) -> None:
-        for worker in self.workers:
-            if worker.owner != besides:
-                self._tell(worker, partial(worker.fail_for, why, lambda left: None, fallen))
-
-    def _tell(self, worker: MortalWorker, order: Callable[[], Any]) -> None:
-        """Has the order arrive a little later, after those that were given before."""
-        at = max(self._order_due.get(worker.owner, 0.0) + 1e-6, self._loop.time() + self._takes_s())
-        self._order_due[worker.owner] = at
-
-        def arrives() -> None:
-            if not self._closing:  # at the end the dead are buried
-                worker.life.reach(order)
-
-        self._loop.call_at(at, arrives, context=self._outside)  # of no worker: one that dies takes no order with it
-
-    def _takes_s(self) -> float:
-        return self._orders.uniform(0, ORDER_S)
 
     # -- coming
 
@@ -366,18 +390,19 @@ class CrashingRun(EmbeddedRun):
                 raise
             self._again(number, f"could not start: {described(error)}")
             return
-        worker.peers.on_linked = partial(self._linked, worker)
+
+        def linked() -> None:  # called within its life; what is begun there must outlive that
+            self._loop.call_soon(self._start, worker, context=self._outside)
+
+        worker.peers.on_linked = linked
         others = [*self.workers]
         self.workers.append(worker)
         self.workers.sort(key=lambda one: one.worker)
         for other in others:
-            self._tell(other, partial(other.join, {number: worker.owner}))
-        self._tell(worker, partial(worker.join, {other.worker: other.owner for other in others}))
+            self._control.tell(other, partial(other.join, {number: worker.owner}, self._generations.number))
+        known = {other.worker: other.owner for other in others}
+        self._control.tell(worker, partial(worker.join, known, self._generations.number))
         self._loop.call_later(RELINK_S, self._start, worker)
-
-    def _linked(self, worker: MortalWorker) -> None:
-        """Called within its life; what is begun here must outlive that."""
-        self._loop.call_soon(self._start, worker, context=self._outside)
 
     def _start(self, worker: MortalWorker) -> None:
         if self._closing or worker.started or worker.life.over:

@@ -6,16 +6,18 @@ happens then.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from acker.frontier import Frontier, Note
 from topology.plan import Plan
 from topology.runtime.control.completion import WorkerStatus
-from topology.runtime.failures import Failure
 from topology.runtime.links.protocol import Frame
 from topology.runtime.poison.trials import Fallen
-from topology.runtime.tasks.pending import Pending
 from topology.runtime.worker.recovery import ReportCount
 from topology.storage.dead_questions import DeadAnswer, DeadAsk
+from topology.storage.directory.checks import store_name
 from topology.testing.virtual_time.process import SimulatedProcess
 from topology.testing.virtual_time.worker import WatchedWorker
 
@@ -36,17 +38,15 @@ class MortalWorker(WatchedWorker):
         """Handle a frame that came over a link."""
         self.life.reach(lambda: self.life.call(self.peers.received, frame))
 
-    def join(self, peers: Mapping[int, int]) -> None:
-        """Begin sessions with workers, each under its owner. `peers.on_linked` is called once they have welcomed this
-        worker."""
+    def join(self, peers: Mapping[int, int], generation: int = 1) -> None:
+        """Begin sessions with workers, each under its owner, in this generation. `peers.on_linked` is called once they
+        have welcomed this worker."""
+        if generation > self.peers.generation:
+            self.life.call(self.peers.begin_generation, generation)
         for worker, owner in peers.items():
-            self.life.call(self.peers.join, worker, owner, "")
+            self.life.call(self.link, worker, owner, "")
         if not peers:
             self.peers.on_linked()
-
-    def part(self, owner: int) -> None:
-        """Close the link to a dead owner."""
-        self.life.call(self.peers.gone, owner)
 
     async def open(self) -> None:
         await self.life.task(super().open())
@@ -55,11 +55,10 @@ class MortalWorker(WatchedWorker):
         self.started = True
         self.life.call(super().start, killed=killed)
 
-    def fail_all(self, failure: Failure) -> list[Pending]:
-        return self.life.call(super().fail_all, failure)
-
-    def fail_for(self, why: str, report: ReportCount, fallen: Fallen | None = None) -> int:
-        return self.life.call(super().fail_for, why, report, fallen)
+    def begin_generation(
+        self, generation: int, why: str, report: ReportCount, fallen: Fallen | None = None, *, gone: int | None = None
+    ) -> int:
+        return self.life.call(super().begin_generation, generation, why, report, fallen, gone=gone)
 
     async def flush_component(self, name: str) -> None:
         """Return when the flush is done, or the life is over: a replacement has not had the inputs."""
@@ -86,8 +85,11 @@ class MortalWorker(WatchedWorker):
     def summaries(self) -> dict[str, list[str]]:
         return self.life.call(super().summaries)
 
-    async def close(self) -> None:
-        await self.life.task(super().close())
+    async def stop(self) -> None:
+        await self.life.task(super().stop())
+
+    async def close(self, *, kept: bool = False) -> None:
+        await self.life.task(super().close(kept=kept))
 
     def let_go(self) -> None:
         """Release all that a worker had, after its life and run are over. Its frames are kept for good, because
@@ -97,12 +99,77 @@ class MortalWorker(WatchedWorker):
             *self.executors.values(),
             *self.spout_tasks.values(),
             self.peers,
-            self.group_commit,
+            self.checkpoints,
             self.trials,
             self.dead_letters,
             self,
         ):
             vars(part).clear()
+
+
+class CheckpointVoice(Protocol):
+    """The coordinator, as far as a worker answers it."""
+
+    def noted(self, worker: int, checkpoint: int, note: Note, quiet: bool) -> None: ...
+    def prepared(self, worker: int, checkpoint: int, size: int, seconds: float) -> None: ...
+    def unprepared(self, worker: int, checkpoint: int, why: str) -> None: ...
+    def settled(self, worker: int, checkpoint: int) -> None: ...
+    def copied(self, worker: int, checkpoint: int, commits: int, problem: str) -> None: ...
+    def wanted(self) -> None: ...
+
+
+class DistantMember:
+    """A worker, as the coordinator reaches it (`coordinator.Member`): orders and answers take a moment.
+
+    `order` has something done within the worker's life, later. `answer` has something said to the coordinator, later.
+    """
+
+    def __init__(
+        self,
+        worker: MortalWorker,
+        coordinator: Callable[[], CheckpointVoice],
+        order: Callable[[Callable[[], object]], None],
+        answer: Callable[[Callable[[], object]], None],
+    ) -> None:
+        self._mortal = worker
+        self._coordinator = coordinator
+        self._order = order
+        self._answer = answer
+
+    @property
+    def worker(self) -> int:
+        return self._mortal.worker
+
+    def listen(self) -> None:
+        """Have the answers of the worker reach the coordinator."""
+        number, to, checkpoints = self.worker, self._coordinator, self._mortal.checkpoints
+        checkpoints.answers.prepared = lambda *told: self._answer(lambda: to().prepared(number, *told))
+        checkpoints.answers.unprepared = lambda *told: self._answer(lambda: to().unprepared(number, *told))
+        checkpoints.answers.settled = lambda *told: self._answer(lambda: to().settled(number, *told))
+        checkpoints.answers.copied = lambda *told: self._answer(lambda: to().copied(number, *told))
+        checkpoints.answers.wanted = lambda: self._answer(lambda: to().wanted())
+
+    def ask_note(self, checkpoint: int) -> None:
+        def note() -> None:
+            noted, quiet = self._mortal.life.call(self._mortal.checkpoints.note, checkpoint)
+            self._answer(lambda: self._coordinator().noted(self.worker, checkpoint, noted, quiet))
+
+        self._order(note)
+
+    def send_barrier(self, frontier: Frontier, *, alone: bool) -> None:
+        self._tell(partial(self._mortal.checkpoints.gather, frontier, alone=alone))
+
+    def send_decided(self, checkpoint: int) -> None:
+        self._tell(partial(self._mortal.checkpoints.decided, checkpoint))
+
+    def send_given_up(self, checkpoint: int) -> None:
+        self._tell(partial(self._mortal.checkpoints.given_up, checkpoint))
+
+    def send_copy(self, checkpoint: int, folder: Path) -> None:
+        self._tell(partial(self._mortal.checkpoints.copy, checkpoint, folder / store_name(self.worker)))
+
+    def _tell(self, call: Callable[[], object]) -> None:
+        self._order(partial(self._mortal.life.call, call))
 
 
 class Herd(Protocol):

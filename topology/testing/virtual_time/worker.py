@@ -12,15 +12,14 @@ from typing import Any
 from acker.identity import MessageId
 from topology.records import Record
 from topology.runtime.failures import Failure, Reason
-from topology.runtime.state.committed import CommittedStateExecutor
-from topology.runtime.state.in_memory import MemoryStateExecutor
+from topology.runtime.state.state_executor import StateExecutor
+from topology.runtime.state.value import StateValue
 from topology.runtime.tasks.checked_outbox import CheckedOutbox
 from topology.runtime.tasks.executor import Executor
 from topology.runtime.tasks.pending import Pending
 from topology.runtime.tasks.spout_task import SpoutTask
 from topology.runtime.telemetry.failure_log import Reporter
 from topology.runtime.worker.worker import Worker
-from topology.storage.encoding import state
 from topology.testing.virtual_time.process import Crashed
 
 
@@ -81,16 +80,15 @@ class Watch:
     def state(self, component: str) -> Mapping[bytes, Any]:
         """Return the state of a bolt's tasks, by the byte form of its key."""
         tasks = [task for worker in self.workers for task in worker.tasks_of(component)]
-        return {key: value for task in tasks for key, value in _values(task)}
+        return {key: value for task in tasks if isinstance(task, StateExecutor) for key, value in _values_of(task)}
 
 
-def _values(task: Executor) -> Iterator[tuple[bytes, Any]]:
-    if isinstance(task, MemoryStateExecutor):
-        yield from task.values.items()
-    elif isinstance(task, CommittedStateExecutor) and task.codec is not None:
+def _values_of(task: StateExecutor) -> Iterator[tuple[bytes, Any]]:
+    """Yield each key that has a value, and the value."""
+    if task.codec is not None:
         for key in task.keys:
-            if (value := state.value_of(task.keys.content(key))) is not None:
-                yield key, task.codec.decode(value)
+            if (value := StateValue(task.codec, key, task.keys.get(key)).get()) is not None:
+                yield key, value
 
 
 class WatchedReporter(Reporter):
@@ -116,7 +114,7 @@ class WatchedWorker(Worker):
     lost.
 
     `seed` decides which tasks work in the turn of the task that feeds them, and which at a turn of their own, so that
-    the loop shuffles them. It also decides if commits are made on the loop. With None, all of this is as in a real run.
+    the loop shuffles them. With None, this is as in a real run.
     """
 
     outbox_kind = CheckedOutbox
@@ -137,7 +135,6 @@ class WatchedWorker(Worker):
             random = Random(self._seed)
             for executor in self.executors.values():
                 executor.hand_on = random.random() < 0.5
-            self.group_commit.inline_allowed &= random.random() < 0.5
         self._watch.before(self)
         super().start(killed=killed)
 

@@ -1,0 +1,94 @@
+"""Timers of workers that live on while another one dies and the run goes back (B10, P9)."""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from kept_kit import kept_in
+from letters_kit import until
+from runtime_kit import Pair, built
+
+from topology import Bolt, Config, State, Topology
+from topology.runtime.embedded.run import EmbeddedRun
+from topology.testing import Crash, Pause, ScriptedSpout, run_topology
+from topology.testing.virtual_time.loop import START
+
+KEYS = 20
+
+
+class Windows(Bolt):
+    """Each of the first keys has a timer a second after the start; it emits one pair."""
+
+    def process(self, pair: Pair, state: State[int]) -> Iterator[Pair]:
+        state.set(state.get(0) + 1)
+        if pair.left <= KEYS:
+            state.timer(START + timedelta(seconds=1))
+        yield from ()
+
+    def on_timer(self, key: tuple[Any, ...], name: str, state: State[int]) -> Iterator[Pair]:
+        yield Pair(key[0], 1)
+
+
+class SlowRelay(Bolt):
+    """Takes longer than many checkpoints."""
+
+    async def process(self, pair: Pair) -> list[Pair]:
+        await asyncio.sleep(1.5)
+        return [pair]
+
+
+class Counts(Bolt):
+    def process(self, pair: Pair, state: State[int]) -> Iterator[Pair]:
+        state.set(state.get(0) + pair.right)
+        yield Pair(pair.left, state.get(0))
+
+
+class SlowSink(Bolt):
+    """The trees of timers are open while the other worker dies."""
+
+    async def process(self, pair: Pair) -> None:
+        await asyncio.sleep(8)
+
+
+@pytest.mark.parametrize("durability", ["disk", "process", "checkpoint"])
+def test_what_a_timer_has_emitted_counts_once_below_though_it_comes_again_after_many_checkpoints_B10_P9(
+    durability: Literal["disk", "process", "checkpoint"], tmp_path: Path
+) -> None:
+    script: list[Pair | Pause] = [Pair(key, 0) for key in range(1, KEYS + 1)]
+    for n in range(1_000):
+        script += [Pause(0.01), Pair(100 + n % 5, 0)]
+    topology = Topology("windows", Config(durability=durability, checkpoint_s=0.05, max_replays=100))
+    pairs = topology.spout("pairs", ScriptedSpout[Pair](script, emits=(Pair,)))
+    windows = topology.bolt("windows", Windows(), pairs.fields("left"), tasks=2)
+    relay = topology.bolt("relay", SlowRelay(), windows.shuffle(), tasks=2, concurrency=100)
+    counts = topology.bolt("counts", Counts(), relay.fields("left"), tasks=2)
+    topology.bolt("slow", SlowSink(), counts.shuffle(), tasks=2, concurrency=100)
+    report = run_topology(topology, workers=2, state_dir=tmp_path, crashes=[Crash(1, at_s=4.5)])
+    assert (report.exit_status, report.restarts) == (0, 1)
+    assert kept_in(tmp_path, "counts") == dict.fromkeys(range(1, KEYS + 1), 1)
+
+
+def test_what_a_timer_has_emitted_is_sent_once_though_the_run_goes_back_before_its_task_starts_B10(
+    tmp_path: Path,
+) -> None:
+    """A worker that is open and not started sends it as it goes back, and would send it again as it starts."""
+    topology = Topology("windows")
+    script: list[Pair | Pause] = [Pair(key, 0) for key in range(1, KEYS + 1)]
+    pairs = topology.spout("pairs", ScriptedSpout[Pair]([*script, Pause(5)], emits=(Pair,)))
+    windows = topology.bolt("windows", Windows(), pairs.fields("left"))
+    topology.bolt("slow", SlowSink(), windows.shuffle(), concurrency=100)
+    sent: list[int] = []
+
+    async def again(run: EmbeddedRun) -> None:
+        worker = await built(run)
+        await until(lambda: worker.fired.open == KEYS)
+        for task in worker.with_state:
+            task.send_timers()
+        sent.append(sum(len(messages) for messages in worker.fired.trees.values()))
+
+    report = run_topology(topology, state_dir=tmp_path, during=again, limit_s=60)
+    assert report.exit_status == 0
+    assert sent == [KEYS]

@@ -1,0 +1,158 @@
+"""The values of one task's keys, in memory: as they are now, as they were gathered, and as a decided checkpoint has
+them.
+
+A value stays the object that the bolt has set, and becomes bytes when a snapshot is packed. The value that a key had
+before its first change since a snapshot is remembered, so that the task can go back. Must not know inputs, timers that
+fire, nor a store.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+from xxhash import xxh3_64_digest
+
+from topology.groupings import SLOTS, slot_of
+from topology.storage.encoding.state import PLAIN, SUM_BYTES, content_of, key_head, packed, seed_of, xored
+from topology.storage.values import StateChange, StateRow
+
+NOTHING: Final = b""  # what a key has that has nothing
+
+
+class KeyValue(msgspec.Struct, frozen=True, gc=False):
+    """All that a key has, if it is more than a value. `value` None: it has no value. `data`: the bytes of the value, if
+    they were made already."""
+
+    value: Any
+    timers: dict[str, int]
+    count: int  # outputs that it has had, if they are named by their count
+    data: bytes = b""
+
+
+# What is held for a key: bytes are a content as it is stored, which was not asked for yet; a KeyValue, or else the
+# value itself. Values that are bytes are held as contents.
+Held = Any
+
+
+class KeyValues:
+    """The keys of one task of a bolt that is known as `component`. `encode` makes the bytes of a value, and raises for
+    none that was put here."""
+
+    def __init__(self, component: str, encode: Callable[[Any], bytes]) -> None:
+        self._component, self._encode = component, encode
+        self._seeds = [seed_of(component, slot) for slot in range(SLOTS)]
+        self._held: dict[bytes, Held] = {}
+        self._before: dict[bytes, Held] = {}  # key → what it had at the last gather, if it has changed since
+        self._gathered: dict[bytes, Held] = {}  # the same for the snapshot under way and the checkpoint before it
+        self._since: dict[bytes, Held] = self._before  # as `_before`, from the snapshot under way on
+        self._trash: list[dict[bytes, Held]] = []  # emptied by the thread: the loop would be held for too long
+
+    def restore(self, rows: Iterable[StateRow]) -> None:
+        """Take the stored rows of these keys; the store has checked them."""
+        self._held.update({key: body[SUM_BYTES:] for _, key, body in rows})
+
+    def get(self, key: bytes) -> Held:
+        """Return what is held for a key; NOTHING if it has nothing."""
+        return self._held.get(key, NOTHING)
+
+    def put(self, key: bytes, now: Held) -> None:
+        """Set what a key has. NOTHING removes it."""
+        held = self._held
+        if key not in self._before:
+            self._before[key] = held.get(key, NOTHING)
+        if type(now) is bytes and not now:
+            held.pop(key, None)
+        else:
+            held[key] = now
+
+    def content(self, now: Held) -> bytes:
+        """Return the bytes of what is held for a key."""
+        return content_of_held(now, self._encode)
+
+    # -- checkpoints
+
+    @property
+    def changed(self) -> bool:
+        """True if a key has changed since the last snapshot."""
+        return bool(self._before)
+
+    def gather(self) -> None:
+        """Take a snapshot of what has changed since the last one that was decided. Takes no longer for many keys."""
+        self._gathered = self._before
+        self._since = self._before = {}
+
+    def pack(self) -> StateChange | None:
+        """Return the snapshot as rows; None if nothing has changed. In a thread, beside the loop.
+
+        `put` notes what a key had before it changes the key. So what is held is read first, and counts unless the key
+        has changed since the snapshot, even if that happens between the two looks."""
+        while self._trash:
+            one = self._trash.pop()
+            while one:
+                one.popitem()
+        rows, sums, seeds, row, encode = [], [], self._seeds, tuple.__new__, self._encode
+        held, since = self._held, self._since
+        for key, before in self._gathered.items():
+            now = held.get(key, NOTHING)
+            now = since.get(key, now)
+            content = now if type(now) is bytes else content_of_held(now, encode)
+            former = before if type(before) is bytes else content_of_held(before, encode)
+            if content == former:
+                continue
+            slot, body = slot_of(key), b""
+            seed, head = seeds[slot], key_head(key)
+            if former:
+                sums.append(xxh3_64_digest(head + former, seed))  # as in `body_of`, without two calls for each key
+            if content:
+                sum_ = xxh3_64_digest(head + content, seed)
+                sums.append(sum_)
+                body = sum_ + content
+            rows.append(row(StateRow, (slot, key, body)))
+        return StateChange(self._component, rows, xored(sums)) if rows else None
+
+    def kept(self) -> None:
+        """Take note that the snapshot is decided."""
+        self._trash.append(self._gathered)
+        self._gathered = {}
+
+    def not_kept(self) -> None:
+        """Take note that the snapshot was given up."""
+        self._before = {**self._before, **self._gathered}
+        self._gathered = {}
+
+    def go_back(self) -> list[bytes]:
+        """Be as in the last decided checkpoint. Return the keys that have changed by that."""
+        back = {**self._before, **self._gathered}
+        for key, before in back.items():
+            if type(before) is bytes and not before:
+                self._held.pop(key, None)
+            else:
+                self._held[key] = before
+        self._before, self._gathered = {}, {}
+        return [*back]
+
+    # -- how it stands
+
+    def __len__(self) -> int:
+        """Return the number of keys that have something."""
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._held)
+
+
+def timers_in(held: Held) -> dict[str, int]:
+    """Return the timers of what is held for a key."""
+    if type(held) is KeyValue:
+        return held.timers
+    return dict(content_of(held).timers) if type(held) is bytes else {}
+
+
+def content_of_held(held: Held, encode: Callable[[Any], bytes]) -> bytes:
+    """Return the bytes of what is held for a key, as they are stored. `encode` makes those of a value."""
+    if type(held) is bytes:
+        return held
+    if type(held) is KeyValue:
+        value = None if held.value is None else held.data or encode(held.value)
+        return packed(value, held.timers, held.count)
+    return PLAIN + encode(held)

@@ -1,0 +1,211 @@
+"""Savepoints of a state directory: decided checkpoints that are kept under a name, each in a folder of `checkpoints/`.
+
+A folder has a copy of each store, and last of all its own `state.json`: without that it is no savepoint, only what an
+interrupted command has left, and the next one of this name removes it. It has no logs, and no files of components. The
+manifest says that logs may be torn, so stores that are opened begin at the checkpoint. Nothing writes to a
+complete folder. Must not know how a run copies its stores, nor how a run begins from one.
+
+Docs: how-to/time-travel.
+"""
+
+import contextlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import chain, count
+from pathlib import Path
+from typing import Final
+
+from topology.codes.savepoints import (
+    SAVEPOINT_DAMAGED,
+    SAVEPOINT_EXISTS,
+    SAVEPOINT_FAILED,
+    SAVEPOINT_NAME,
+    SAVEPOINT_NOT_FOUND,
+)
+from topology.errors import ConfigurationError, StartError, did_you_mean
+from topology.filesystem.files import Files, make_directories, replace
+from topology.storage.directory.manifest import (
+    BYTES_MAX,
+    FORMAT,
+    Manifest,
+    NewerFormat,
+    manifest_of,
+    packed_manifest,
+)
+from topology.text import printable
+
+HOME: Final = "checkpoints"  # in the state directory
+STATE: Final = "state.json"
+RUN: Final = "auto-"  # the beginning of the names that a run gives, for `keep_checkpoints`
+BEFORE: Final = "before-"  # of what a directory had, before a run began from a savepoint
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")  # no name leads out of the folder (S6)
+LISTED_MAX: Final = 20  # names that a sentence lists
+FILES_MAX: Final = 100_000  # entries of a folder that are looked at
+
+
+@dataclass(frozen=True)
+class Savepoint:
+    """One complete savepoint. `at`: seconds since 1970, when its checkpoint was decided. `size`: bytes of all files."""
+
+    name: str
+    path: Path
+    manifest: Manifest
+    size: int
+
+    @property
+    def at(self) -> float:
+        return self.manifest.saved_at
+
+    @property
+    def when(self) -> str:
+        """`at`, for people."""
+        return f"{datetime.fromtimestamp(self.at, UTC):%Y-%m-%d %H:%M:%SZ}"
+
+    @property
+    def is_clean(self) -> bool:
+        """True if nothing was in flight."""
+        return self.manifest.clean
+
+
+def free_name(files: Files, directory: Path, now: datetime, prefix: str = "") -> str:
+    """Return the name of a new savepoint that is given none: its time, with a number for a second one in that second.
+    Raises OSError."""
+    name = f"{prefix}{now:%Y%m%d-%H%M%S}"
+    more = (f"{name}-{number}" for number in count(2))
+    return next(name for name in chain([name], more) if files.look(folder_of(directory, name) / STATE) is None)
+
+
+def checked_name(name: str, *, own: bool = False) -> str:
+    """Return the name. Raises ConfigurationError for an invalid one. `own`: Kedge gives it."""
+    if not NAME.fullmatch(name):
+        text = f"a checkpoint is named by 1 to 64 of A-Z a-z 0-9 _ and -, and not {printable(name)!r:.80}"
+        raise ConfigurationError(text, code=SAVEPOINT_NAME)
+    if not own and name.startswith((RUN, BEFORE)):
+        text = f"names that begin with {RUN} and {BEFORE} are Kedge's own: {printable(name)!r:.80}"
+        raise ConfigurationError(text, code=SAVEPOINT_NAME)
+    return name
+
+
+def folder_of(directory: Path, name: str) -> Path:
+    """Return the folder of a savepoint of this name."""
+    return directory / HOME / name
+
+
+@contextlib.contextmanager
+def made(files: Files, directory: Path, name: str) -> Iterator[Path]:
+    """Yield the folder of a new savepoint, as `begun` returns it. Remove it if it is not complete at the end. Raises
+    StartError, also for an OSError."""
+    folder = begun(files, directory, name)
+    try:
+        yield folder
+    except OSError as error:
+        raise failed(name, f"{folder} can't be written: {error.strerror or error}") from error
+    finally:
+        given_up(files, folder)
+
+
+def begun(files: Files, directory: Path, name: str) -> Path:
+    """Return the new folder of a savepoint, for the copies of stores. `complete` makes it one, and `given_up` removes
+    it. No other process may make one in this directory meanwhile. Raises StartError."""
+    folder = folder_of(directory, name)
+    try:
+        if files.look(folder / STATE) is not None:
+            text = f"there is a checkpoint {name!r} already, in {printable(str(folder))}"
+            raise StartError(text, code=SAVEPOINT_EXISTS)
+        _remove(files, folder)
+        make_directories(files, directory / HOME)
+        make_directories(files, folder)
+    except OSError as error:
+        raise failed(name, f"{folder} can't be written: {error.strerror or error}") from error
+    return folder
+
+
+def given_up(files: Files, folder: Path) -> None:
+    """Remove a folder that is no savepoint. Without a manifest it is none, so what can't be removed now is removed by
+    the next one of this name. Does not raise."""
+    with contextlib.suppress(OSError):
+        if files.look(folder / STATE) is None:
+            _remove(files, folder)
+
+
+def complete(files: Files, folder: Path, manifest: Manifest) -> None:
+    """Make a folder whose copies are durable a savepoint, durably. Raises OSError."""
+    files.sync_directory(folder)  # the names of the copies
+    replace(files, folder / STATE, packed_manifest(manifest))
+
+
+def found(files: Files, path: Path) -> Savepoint:
+    """Return the savepoint in a folder. Raises StartError."""
+    try:
+        if files.look(path / STATE) is None:
+            raise _without(files, path)
+        manifest = manifest_of(files.read(path / STATE, BYTES_MAX))
+        size = sum(status.size for name in files.names(path) if (status := files.look(path / name)) is not None)
+    except NewerFormat as error:
+        text = f"{path / STATE} has format {error}; this Kedge reads formats up to {FORMAT}"
+        raise StartError(text, code=SAVEPOINT_DAMAGED, next="run the version of Kedge that wrote it") from None
+    except ValueError:
+        raise StartError(f"{path / STATE} is damaged", code=SAVEPOINT_DAMAGED) from None
+    except OSError as error:
+        text = f"the checkpoint in {printable(str(path))} can't be read: {error.strerror or error}"
+        raise StartError(text, code=SAVEPOINT_DAMAGED) from error
+    if not manifest.saved_at:
+        text = f"{printable(str(path))} is a state directory, and no checkpoint that was kept"
+        raise StartError(text, code=SAVEPOINT_NOT_FOUND)
+    return Savepoint(path.name, path, manifest, size)
+
+
+def listed(files: Files, directory: Path) -> list[Savepoint]:
+    """Return all complete savepoints of a directory, the oldest first. A damaged one is left out. Raises
+    OSError."""
+    there = []
+    for name in _names(files, directory):
+        folder = folder_of(directory, name)
+        with contextlib.suppress(StartError):
+            if files.look(folder / STATE) is not None:
+                there.append(found(files, folder))
+    return sorted(there, key=lambda kept: (kept.at, kept.name))
+
+
+def delete(files: Files, directory: Path, name: str) -> Savepoint:
+    """Delete a savepoint. Raises StartError, ConfigurationError."""
+    one = found(files, folder_of(directory, checked_name(name, own=True)))
+    try:
+        files.remove(one.path / STATE)  # from now on it is none
+        files.sync_directory(one.path)
+        _remove(files, one.path)
+    except OSError as error:
+        raise failed(name, f"{one.path} can't be removed: {error.strerror or error}") from error
+    return one
+
+
+def _names(files: Files, directory: Path) -> list[str]:
+    home = files.look(directory / HOME)
+    if home is None or home.kind != "directory":
+        return []
+    return [name for name in files.names(directory / HOME)[:FILES_MAX] if NAME.fullmatch(name)]
+
+
+def _without(files: Files, path: Path) -> StartError:
+    text = f"there is no checkpoint {printable(path.name)!r:.80} in {printable(str(path.parent))}"
+    names = [kept.name for kept in listed(files, path.parent.parent)] if path.parent.name == HOME else []
+    there = f"; there is {', '.join(names[-LISTED_MAX:])}" if names else ""
+    return StartError(f"{text}{did_you_mean(path.name, names)}{there}", code=SAVEPOINT_NOT_FOUND)
+
+
+def _remove(files: Files, folder: Path) -> None:
+    """Remove a folder that has no manifest, if it is there."""
+    status = files.look(folder)
+    if status is None or status.kind != "directory":
+        return
+    for name in files.names(folder):
+        files.remove(folder / name)
+    files.remove_directory(folder)
+    files.sync_directory(folder.parent)
+
+
+def failed(name: str, why: str) -> StartError:
+    """Return the error for a savepoint that could not be made, or removed."""
+    return StartError(f"the checkpoint {name!r} could not be kept: {why}", code=SAVEPOINT_FAILED)
