@@ -113,8 +113,8 @@ def test_a_damaged_state_file_is_refused_by_name_and_the_way_out_works_f21_f22(
 
 
 def test_a_log_that_is_torn_anywhere_costs_what_it_had_or_is_refused_and_nothing_else_f21(used: Path) -> None:
-    """The last commit may not have been on the disk. If that checkpoint is not decided, the run goes on from the one before;
-    if it is, the file is refused, and the way out works. The moment of the kill says which of the two it is."""
+    """The last commit may not have been on the disk. If that checkpoint is not decided, the run goes on from the one
+    before; if it is, the file is refused, and the way out works. The moment of the kill says which of the two it is."""
     log = used / "state" / "worker-1.db-wal"
     assert log.stat().st_size > 10_000
     os.truncate(log, log.stat().st_size - 100)

@@ -255,6 +255,20 @@ PLANTED: Final = (
         "            store.resolve(decided)\n",
         "            store.resolve(max(decided, store.prepared))\n",
     ),
+    planted(
+        "P15",
+        "what a directory had stays beside the checkpoint that its run begins from",
+        "topology/storage/directory/state_dir.py",
+        "                if is_content(name):\n",
+        '                if name.endswith(".db"):\n',
+        planted(
+            "P15",
+            "its logs are redone",
+            "topology/storage/rescale/resolve.py",
+            "    if state.has_torn_logs:",
+            "    if False and state.has_torn_logs:",
+        ),
+    ),
     # -- names, sub-trees and timers
     planted(
         "D1",

@@ -38,9 +38,11 @@ from topology.testing import Captured, Pause, ScriptedSpout, Watch
 from topology.testing.simulator.between_runs import BetweenRuns
 from topology.testing.simulator.disk import Change, FileNode, SimulatedDisk
 from topology.testing.simulator.expected import quiet
+from topology.testing.simulator.fate import STATE_DIR, Fate
 from topology.testing.simulator.faults import FaultyLinks
 from topology.testing.simulator.files import SimulatedFiles
-from topology.testing.simulator.run import STATE_DIR, Fate, SimulatedRun, SimulatedWorker, takes
+from topology.testing.simulator.run import SimulatedRun, SimulatedWorker, takes
+from topology.testing.simulator.sinks import SimulatedSinks
 from topology.testing.virtual_time.loop import VirtualLoop, run_virtual
 from topology.testing.virtual_time.process import SimulatedProcess
 from topology.testing.virtual_time.slow_control import ORDER_S
@@ -245,9 +247,20 @@ def live(
     files = SimulatedFiles(disk, Random(random.getrandbits(64)))
     files.make_directory(STATE_DIR, 0o700)
     links = FaultyLinks(Random(random.getrandbits(64)), {}, Counter())
-    between = BetweenRuns(random, (), [])  # nothing happens between them but the cut
+    between = BetweenRuns(random, (), [], [], random)  # nothing happens between them but the cut
     fate = Fate(
-        Random(random.getrandbits(64)), [], ORDER_S, False, [], links, Counter(), disk, files, between, dies=False
+        Random(random.getrandbits(64)),
+        [],
+        ORDER_S,
+        False,
+        [],
+        links,
+        Counter(),
+        disk,
+        files,
+        between,
+        dies=False,
+        sinks=SimulatedSinks({}),
     )
     try:
         with (

@@ -1,5 +1,5 @@
-"""Between two runs of a simulation: drains at any time, starts in vain, a clock that is set. What may be left at the
-end. Sources with partitions, which the drawn topologies read."""
+"""Between two runs of a simulation: drains at any time, starts in vain, a clock that is set, and runs that begin from a
+checkpoint that was kept. What may be left at the end. Sources with partitions, which the drawn topologies read."""
 
 import asyncio
 import contextlib
@@ -14,14 +14,21 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # `tests` is not installed
 
+from tests.simulation.consistent import check
 from tests.simulation.items import Item
+from tests.simulation.late import Lots
 from tests.simulation.partitioned import FIRST, Partitioned
-from topology import Bolt, Message, State, Topology
+from tests.simulation.power_cuts import DURABILITIES, Durability
+from tests.simulation.surviving import CapturedCounts, Tallies
+from topology import Bolt, Config, Message, State, Topology
 from topology.components import Positions
-from topology.testing import Captured, Hazard, SimulationFailed, run_virtual, simulate
+from topology.testing import Captured, Hazard, Pause, ScriptedSpout, SimulationFailed, run_virtual, simulate
+from topology.testing.simulator.sinks import SimulatedSinks
+from topology.testing.virtual_time.process import SimulatedProcess
 
 SEEDS = 12
 BETWEEN = (Hazard.DRAIN, Hazard.VAIN_STARTS, Hazard.CLOCK_STEP)
+FROM_KEPT = (Hazard.SAVEPOINT, Hazard.DRAIN, Hazard.KILL_ALL, Hazard.CRASH)
 ITEMS = [Item(n) for n in range(60)]
 
 
@@ -57,6 +64,66 @@ def test_nothing_happens_between_runs_that_was_not_asked_for() -> None:
     for seed in range(SEEDS):
         report = simulate(counted, seed=seed, faults=[Hazard.KILL_ALL])
         assert set(report.faults) <= {"KILL_ALL"}
+
+
+def tallied(durability: Durability) -> Topology:
+    """A running count of each key, which depends on the order of inputs; its sink has every count of a key once."""
+    topology = Topology("tallied", Config(durability=durability, max_restarts=1_000, max_replays=1_000))
+    script = [one for item in ITEMS for one in ((item, Pause(0.1)) if item.n % 3 == 0 else (item,))]
+    items = topology.spout("items", ScriptedSpout(script), tasks=2)
+    lots = topology.bolt("lots", Lots(0.0), items.shuffle(), tasks=2)
+    counts = topology.bolt("tally", Tallies(0.0), lots.fields("key"), tasks=2, concurrency=8)
+    topology.bolt("captured", CapturedCounts(), counts.shuffle(), tasks=2)
+    return topology
+
+
+def from_kept(durability: Durability, seeds: range) -> Counter[str]:
+    paths = Counter[str]()
+    for seed in seeds:
+        report = simulate(partial(tallied, durability), seed=seed, faults=FROM_KEPT)
+        check(report, dead=False)
+        paths.update({**report.paths, **report.faults})
+    return paths
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_each_count_comes_once_in_runs_that_begin_from_a_kept_checkpoint_P15(durability: Durability) -> None:
+    paths = from_kept(durability, range(40))
+    assert paths["checkpoints kept"] >= 10, paths
+    assert paths["SAVEPOINT"] >= 10, paths
+
+
+def test_each_count_comes_once_when_a_run_begins_from_a_kept_checkpoint_P15() -> None:
+    seed = 5
+    assert from_kept("disk", range(seed, seed + 1))["SAVEPOINT"]
+
+
+def test_a_sink_goes_back_to_what_each_worker_had_got_when_it_gathered() -> None:
+    captured, lives = Captured[Item](), [SimulatedProcess(), SimulatedProcess()]
+    captured.open(SimpleNamespace(clock=SimpleNamespace(monotonic=lambda: 0.0)))  # type: ignore[arg-type]
+    sinks = SimulatedSinks({"captured": captured})
+    out = SimpleNamespace(ack=lambda tup: None)
+    workers = [SimpleNamespace(before_gather=lambda number: None, copy=lambda number, path: None) for _ in lives]
+    for worker, life in zip(workers, lives, strict=True):
+        sinks.watch(worker, life)
+
+    def get(n: int, worker: int) -> None:
+        lives[worker].call(captured.execute, SimpleNamespace(record=Item(n), origin=n, identity=0), out)
+
+    get(0, worker=0)
+    workers[0].before_gather(1)
+    get(1, worker=0)
+    get(2, worker=1)
+    workers[1].before_gather(1)
+    get(3, worker=1)
+    for worker in workers:
+        worker.copy(1, Path("checkpoints/kept/worker.db"))
+    get(4, worker=0)
+    sinks.keep("kept")
+    assert sinks.go_back("kept") == {"captured": 2}
+    assert captured.records == [Item(0), Item(2)]
+    assert [*captured.by_pair.values()] == [Item(0), Item(2)]
 
 
 def test_what_is_remembered_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,8 @@ from tests.simulation.surviving import CapturedCounts, Draws, Rings, Seconds, Ta
 from topology import Config, Stream, Topology
 from topology.storage.directory.decision import NAME
 from topology.testing import Captured, Hazard, Pause, ScriptedSpout, SimulationFailed, simulate
+from topology.testing.simulator.fate import STATE_DIR, Fate
 from topology.testing.simulator.faults import Strike
-from topology.testing.simulator.run import STATE_DIR, Fate
 from topology.testing.simulator.steps import Step
 
 DEATHS = (Hazard.KILL_ALL, Hazard.POWER_LOSS, Hazard.CRASH)

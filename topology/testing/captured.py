@@ -1,5 +1,6 @@
 """A sink that keeps what it gets, where the test can see it. Knows the contracts, nothing that runs them."""
 
+from collections.abc import Iterable
 from typing import Any, Final, Generic, Never
 
 from topology.components import Bolt, Collector, R, Task, Tuple
@@ -26,13 +27,7 @@ class Captured(Bolt, Generic[R]):
 
     def __init__(self, *, by_record: bool = False) -> None:
         self.by_record = by_record
-        self.tuples: list[Tuple[R]] = []
-        self.times: list[float] = []
-        self.distinct: dict[Any, R] = {}  # by (origin, identity), or by the record
-        self.by_pair: dict[tuple[int, int], R] = {}
-        self.divergent: list[Tuple[R]] = []
-        self.unstable: list[Tuple[R]] = []
-        self._first: dict[tuple[int, int], R] = {}
+        self.restore(())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Captured[R]":
         return self
@@ -49,8 +44,24 @@ class Captured(Bolt, Generic[R]):
         self._clock = task.clock
 
     def execute(self, tup: Tuple[R], out: Collector[Never]) -> None:
+        self._keep(tup, self._clock.monotonic())
+        out.ack(tup)
+
+    def restore(self, deliveries: Iterable[tuple[Tuple[R], float]]) -> None:
+        """Hold these tuples, each with its loop time, and nothing else."""
+        self.tuples: list[Tuple[R]] = []
+        self.times: list[float] = []
+        self.distinct: dict[Any, R] = {}  # by (origin, identity), or by the record
+        self.by_pair: dict[tuple[int, int], R] = {}
+        self.divergent: list[Tuple[R]] = []
+        self.unstable: list[Tuple[R]] = []
+        self._first: dict[tuple[int, int], R] = {}
+        for tup, at in deliveries:
+            self._keep(tup, at)
+
+    def _keep(self, tup: Tuple[R], at: float) -> None:
         self.tuples.append(tup)
-        self.times.append(self._clock.monotonic())
+        self.times.append(at)
         pair = tup.origin, tup.identity
         if self._first.setdefault(pair, tup.record) != tup.record:
             self.unstable.append(tup)
@@ -58,7 +69,6 @@ class Captured(Bolt, Generic[R]):
         self.by_pair.setdefault(pair, record)
         if self.distinct.setdefault(record if self.by_record else pair, record) != record:
             self.divergent.append(tup)
-        out.ack(tup)
 
     def compared(self, tup: Tuple[R]) -> R:
         """Return what is compared of a tuple: its record. Override it if a record has parts that may differ between

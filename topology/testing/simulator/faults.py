@@ -42,12 +42,15 @@ class Hazard(enum.Enum):
     DRAIN = "the run is drained, and begins again"
     VAIN_STARTS = "starts come to nothing"
     CLOCK_STEP = "the wall clock is set"
+    SAVEPOINT = "the run begins again from a checkpoint that was kept"
 
 
 ALL: Final = tuple(Hazard)
 OF_LINKS: Final = {Hazard.LOST_FRAME: 0.004, Hazard.LATE_FRAMES: 0.05, Hazard.REPEATED_FRAMES: 0.1}  # chance per frame
 
-BETWEEN_RUNS: Final = frozenset({Hazard.DRAIN, Hazard.VAIN_STARTS, Hazard.CLOCK_STEP})  # see `between_runs`
+BETWEEN_RUNS: Final = frozenset(
+    {Hazard.DRAIN, Hazard.VAIN_STARTS, Hazard.CLOCK_STEP, Hazard.SAVEPOINT}
+)  # see `between_runs`
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ After every turn of the loop the counters must balance. Must not know topologies
 
 import asyncio
 import contextlib
-import hashlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Any, Final
 
@@ -24,19 +24,16 @@ from topology.runtime.links.protocol import Frame
 from topology.runtime.os_process.restarts import SILENT_S
 from topology.runtime.run import startup
 from topology.runtime.run.lifecycle import Takeover
+from topology.runtime.run.startup import Terms
 from topology.runtime.state.keyed_executor import SerialByKeyExecutor
 from topology.runtime.tasks.spout_task import SpoutTask
-from topology.runtime.telemetry.stall import held
-from topology.runtime.worker.facts import facts_of
 from topology.runtime.worker.subtrees import SubTree
-from topology.storage.dead_questions import DeadAnswer, DeadAsk
+from topology.storage.dead_questions import DeadAsk
 from topology.storage.directory.state_dir import StateDir
 from topology.storage.store import Store, StoreBroken
 from topology.storage.worker_store import WorkerStore
-from topology.testing.simulator.between_runs import BetweenRuns
-from topology.testing.simulator.disk import ROOT, SimulatedDisk
+from topology.testing.simulator.fate import STATE_DIR, Fate
 from topology.testing.simulator.faults import FaultyLinks, Hazard, Strike
-from topology.testing.simulator.files import SimulatedFiles
 from topology.testing.simulator.graph import is_joined_before
 from topology.testing.simulator.remembered import remembered
 from topology.testing.simulator.steps import Step, watch_decisions, watch_store, watch_worker
@@ -44,86 +41,12 @@ from topology.testing.virtual_time.crashing_run import CrashingRun
 from topology.testing.virtual_time.mortal_worker import MortalWorker
 from topology.testing.virtual_time.process import SimulatedProcess
 
-STATE_DIR: Final = ROOT / "state"
 LOOK_S: Final = 0.1  # seconds between two looks at what a run remembers when all is done
 FORGETS_S: Final = 10.0  # seconds after which that is too much: announcements and commits take less than one
 POLLED_MAX: Final = 16  # messages that a source gives at once
 POLLED_EVERY_S: Final = 0.001
 KINDS_MIN: Final = 2  # of faults that hit a run, if so many were drawn
-STEP_S: Final = 2.0  # seconds that a strike waits for its step of a checkpoint; then it strikes at any time
 SYNC_S: Final = 0.02  # seconds that an operation of the disk takes at most
-
-
-@dataclass
-class Fate:
-    """The faults of one simulation over all its runs, and their effects so far."""
-
-    random: Random
-    strikes: list[Strike]  # those that are to come, in their order
-    order_s: float  # seconds that an order to a worker, or its answer, takes at most
-    drops: bool  # whether the dead letters are dropped in the end
-    by_hand: list[int]  # after how many messages all dead letters are replayed by hand
-    links: FaultyLinks
-    hits: Counter[Hazard]
-    disk: SimulatedDisk
-    files: SimulatedFiles
-    between: BetweenRuns
-    dies: bool  # whether some messages end dead
-    paths: Counter[str] = field(default_factory=Counter)  # rare code paths that were taken
-    events: list[str] = field(default_factory=list)  # what has hit, and when, for people
-    trace: Any = field(default_factory=hashlib.sha256)
-    acked: int = 0  # by workers and runs that are gone
-    healed: bool = False
-    commits: dict[int, int] = field(default_factory=dict)  # worker → commits that its store has reported as durable
-    done: dict[int, float] = field(default_factory=dict)  # root → when its tree was complete, in this run
-    seen: Counter[str] = field(default_factory=Counter)  # of each Captured: how many tuples came in earlier runs
-    refused: list[Tuple[Any]] = field(default_factory=list)  # tuples rejected as stale, since the last turn of the loop
-    run: Any = None  # the present run, or the last one
-    waiting: tuple[int, float] = 0, 0.0  # how many strikes are left, and since when the next one waits for its step
-    is_last: bool = False  # True in the run after which nothing is left to do
-    states: Mapping[str, Mapping[bytes, Any]] = field(default_factory=dict)  # of bolts, when the last run had ended
-    memory_lost: bool = False  # True if what is only in workers' memory has been lost
-    went_back: bool = False  # True if a run has gone back, perhaps beyond outputs that had left
-
-    def in_flight(self) -> str:
-        """Return where everything unfinished is, in a sentence."""
-        workers = self.run.workers if self.run is not None else []
-        return held(facts_of(workers[0].clock.monotonic(), workers)) if workers else "nothing is known"
-
-    def tell(self, now: float, text: str) -> None:
-        self.events.append(f"{now:9.4f} s  {text}")
-        self.trace.update(f"{now:.9f} {text}\n".encode())
-
-    def by_hand_done(self, now: float, answer: DeadAnswer) -> None:
-        if answer.names:
-            self.tell(now, f"{len(answer.names)} dead letters are replayed by hand")
-            self.paths["letters replayed by hand"] += len(answer.names)
-
-    def dropped(self, now: float, answer: DeadAnswer) -> None:
-        if answer.names:
-            self.tell(now, f"{len(answer.names)} dead letters are dropped")
-            self.paths["letters dropped"] += len(answer.names)
-
-    def waits_for_step(self, strike: Strike, now: float) -> bool:
-        """Return True if the next strike waits for its step of a checkpoint; it does not wait for ever."""
-        if self.waiting[0] != len(self.strikes):
-            self.waiting = len(self.strikes), now
-        return strike.step is not None and now - self.waiting[1] < STEP_S
-
-    def heal(self) -> None:
-        """Cause no more faults from now on."""
-        self.healed = self.links.healed = True
-        self.between.heal()
-        self.disk.full = False
-        self.disk.failing_syncs = 0
-        self.strikes.clear()
-
-    def new_machine(self, *, power: bool) -> None:
-        """Handle the death of all processes. With `power`, what was not synced is lost too."""
-        self.files.end_all()
-        if power:
-            self.disk.lose_power()
-        self.files = SimulatedFiles(self.disk, self.random)
 
 
 class Broken(AssertionError):
@@ -176,13 +99,15 @@ class SimulatedWorker(MortalWorker):
 class SimulatedRun(CrashingRun):
     """A `CrashingRun` whose workers' stores are on `fate`'s disk. `killed` is set once all of it is dead."""
 
-    def __init__(self, *args: Any, fate: Fate, life: SimulatedProcess, **settings: Any) -> None:
+    def __init__(
+        self, *args: Any, fate: Fate, life: SimulatedProcess, source: Path | None = None, **settings: Any
+    ) -> None:
         super().__init__(
             *args,
             crashes=(),
             faults=fate.links,
             state_dir=STATE_DIR,
-            takeover=Takeover(report=lambda text: None),
+            takeover=Takeover(Terms(source=source), report=lambda text: None),
             **settings,
         )
         self.killed = asyncio.Event()
@@ -198,12 +123,17 @@ class SimulatedRun(CrashingRun):
             component.name for component in self.topology.components if is_joined_before(self.topology, component.name)
         }
         self._kept: dict[int, WorkerStore] = {}  # worker → its present store
+        self._source = source  # the savepoint that it begins from
+        self.has_begun = False  # True once it has taken over the state directory
         self._steps: set[Step] = set()  # of a checkpoint, that were done since the last turn of the loop
 
     # -- the state directory
 
     def _taken_over(self, closing: contextlib.ExitStack) -> StateDir:
         state = super()._taken_over(closing)
+        self.has_begun = True
+        if self._source is not None:
+            self._fate.seen.update(self._fate.sinks.go_back(self._source.name))
         self._opens_store, self._stores = self._stores, self._store
         if self._decision_file is not None:
             watch_decisions(self._decision_file, self._steps.add)
@@ -213,6 +143,7 @@ class SimulatedRun(CrashingRun):
         worker = super()._made(number, incarnation)
         self._network.lives[worker.owner] = worker.life
         watch_worker(worker.checkpoints, self._steps.add)
+        self._fate.sinks.watch(worker.checkpoints, worker.life)
         for task in worker.spout_tasks.values():
             _poll_little(task)
         return worker
@@ -298,6 +229,9 @@ class SimulatedRun(CrashingRun):
         if fate.by_hand and self.complete and self.acked() >= fate.by_hand[0]:
             fate.by_hand.pop(0)
             self._spawn(self._replay_letters("letters replayed by hand while all went on"))
+        if fate.between.keeps and self.complete and self.acked() >= fate.between.keeps[0]:
+            fate.between.keeps.pop(0)
+            self._spawn(_keep_checkpoint(self, fate, f"kept-{len(fate.between.keeps)}"))
 
     def drain_now(self) -> None:
         """Drain the run, unless it is over or drains already."""
@@ -465,6 +399,22 @@ class SimulatedRun(CrashingRun):
         except StartError as error:  # the state directory can't count a start: the disk is full
             self._failed = error
             self._over.set()
+
+
+async def _keep_checkpoint(run: SimulatedRun, fate: Fate, name: str) -> None:
+    """Keep a checkpoint of a run, as `kedge state checkpoint` requests."""
+    loop = asyncio.get_running_loop()
+    try:
+        await run.save(name)
+    except StartError:  # a worker has died, the disk is full, or the run is ending
+        fate.paths["a checkpoint could not be kept"] += 1
+        fate.sinks.give_up(name)
+        return
+    fate.paths["checkpoints kept"] += 1
+    fate.sinks.keep(name)
+    fate.tell(loop.time(), f"a checkpoint is kept as {name}")
+    if (soon := fate.between.after_kept()) is not None:
+        loop.call_later(soon, run.drain_now)
 
 
 def takes(random: Random) -> Callable[[], float]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from topology.plan import plan
 from topology.runtime.run.component_files import ComponentFolder
 from topology.runtime.run.report import Report
 from topology.storage.dead_questions import DeadAsk
+from topology.storage.directory import savepoints
 from topology.storage.directory.state_dir import StateDir
 from topology.storage.offline import dead_letters
 from topology.storage.sqlite.store import SqliteStore
@@ -27,9 +29,11 @@ from topology.testing.simulator import between_runs
 from topology.testing.simulator.comparing import SHOWN_MAX, compare
 from topology.testing.simulator.disk import SimulatedDisk
 from topology.testing.simulator.expected import Peace, captured_of, deliveries, quiet, timed_out
+from topology.testing.simulator.fate import STATE_DIR, Fate
 from topology.testing.simulator.faults import ALL, FaultyLinks, Hazard, draw_strikes
 from topology.testing.simulator.files import SimulatedFiles
-from topology.testing.simulator.run import STATE_DIR, Fate, SimulatedRun, SimulatedWorker, takes
+from topology.testing.simulator.run import SimulatedRun, SimulatedWorker, takes
+from topology.testing.simulator.sinks import SimulatedSinks
 from topology.testing.virtual_time.loop import VirtualLoop, run_virtual
 from topology.testing.virtual_time.process import SimulatedProcess
 from topology.testing.virtual_time.worker import Dead, Watch
@@ -92,7 +96,7 @@ def simulate(
     are compared by identities, unless `exact` requires equal records. With `rescale`, each restart of the whole run has
     another number of workers, and of tasks of bolts that store something, or of spouts if no bolt does.
 
-    Sinks with a file or a server are not supported, because nothing of them dies with a simulated worker. Use
+    SimulatedSinks with a file or a server are not supported, because nothing of them dies with a simulated worker. Use
     `Captured` instead, which holds what an idempotent sink would. To test the sink itself, use `run_processes` and the
     suite in `topology.testing.sinks`. Dead letters are replayed by hand during the simulation, and must die again.
     Raises SimulationFailed, with the seed and all that happened. Raises ValueError for a topology without Captured.
@@ -119,7 +123,7 @@ def simulate(
     files.make_directory(STATE_DIR, 0o700)
     links = FaultyLinks(Random(random.getrandbits(64)), chances, hits)
     by_hand = sorted(random.randrange(peace.messages + 1) for _ in range(BY_HAND)) if peace.dead else []
-    between = between_runs.drawn(Random(f"between the runs of {seed}"), faults, peace.messages)
+    between = between_runs.drawn(seed, faults, peace.messages)
     drops = bool(peace.dead) and random.random() < 0.5
     order_s = Random(f"orders of {seed}").choice(ORDERS_S)
     fate = Fate(
@@ -134,6 +138,7 @@ def simulate(
         files,
         between,
         bool(peace.dead),
+        SimulatedSinks(captured_of(topology)),
     )
     try:
         with quiet():
@@ -174,7 +179,7 @@ async def _lived(
     gone: list[SimulatedRun] = []
     made = type("Made", (SimulatedWorker,), {"done": fate.done, "paths": fate.paths, "refused": fate.refused})
     kind = partial(made, watch=watch, seed=seed)
-    clock = loop.utc
+    clock, source = loop.utc, None
     folder = ComponentFolder()  # of all runs; a real one, from which no loss of power takes anything
     try:
         for number in range(1, RUNS_MAX + 1):
@@ -183,6 +188,7 @@ async def _lived(
                 topology,
                 fate=fate,
                 life=life,
+                source=source,
                 watch=watch,
                 orders=Random(fate.random.getrandbits(64)),
                 random=Random(fate.random.getrandbits(64)),
@@ -207,6 +213,7 @@ async def _lived(
             if rescale:
                 workers = _rescaled(topology, fate)
             clock = _between(topology, fate, clock)
+            source = _kept_checkpoint(fate) if run.has_begun else source  # one that could not begin is tried again
             await asyncio.sleep(AGAIN_S)
     finally:
         for run in gone:
@@ -230,6 +237,17 @@ def _between(topology: Topology, fate: Fate, clock: Callable[[], datetime]) -> C
     fate.hits[Hazard.CLOCK_STEP] += 1
     fate.tell(now, f"{Hazard.CLOCK_STEP.value} by {step.total_seconds():,.1f} s")
     return lambda: clock() + step
+
+
+def _kept_checkpoint(fate: Fate) -> Path | None:
+    """Return the savepoint from which the next run begins; None if it goes on with what there is. The last run begins
+    from none: that would forget which letters were replayed by hand."""
+    if fate.is_last or (name := fate.between.begins_from(fate.sinks.kept)) is None:
+        return None
+    fate.hits[Hazard.SAVEPOINT] += 1
+    fate.tell(asyncio.get_running_loop().time(), f"it begins again from checkpoint {name}")
+    fate.commits.clear()  # the stores will be copies, with fewer
+    return savepoints.folder_of(STATE_DIR, name)
 
 
 def _rescaled(topology: Topology, fate: Fate) -> int:
