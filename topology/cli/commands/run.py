@@ -87,17 +87,15 @@ def run(
     SIGTERM ends the run now.
     """
     if no_state:
-        needing = {
-            "--state-dir": state_dir is not None,
-            "--fresh": fresh,
-            "--run-id": run_id is not None,
-            "--from": from_ is not None,
-            "--accept-duplicates": accept_duplicates,
-            "--accept-loss": accept_loss,
-            "--engine": engine is not None,
-        }
-        for option in (option for option, given in needing.items() if given):
-            raise needs_state(given_as(option))
+        _refuse_first(
+            ("--state-dir", state_dir is not None),
+            ("--fresh", fresh),
+            ("--run-id", run_id is not None),
+            ("--from", from_ is not None),
+            ("--accept-duplicates", accept_duplicates),
+            ("--accept-loss", accept_loss),
+            ("--engine", engine is not None),
+        )
     status = start(
         target,
         set_=set_,
@@ -121,6 +119,13 @@ def run(
         beside=beside,
     )
     raise typer.Exit(status)
+
+
+def _refuse_first(*options: tuple[str, bool]) -> None:
+    """Refuse the first of these options that is given: it needs a state directory. Raises ConfigurationError."""
+    for option, given in options:
+        if given:
+            raise needs_state(given_as(option))
 
 
 def start(

@@ -114,32 +114,7 @@ def simulate(
     """
     peace = _in_peace(make, workers, seed)
     topology, watch = make(), Watch()
-    random = Random(seed)
-    places = sorted(plan(topology, workers).workers)
-    strikes, chances = draw_strikes(random, faults, places, peace.messages)
-    disk, hits = SimulatedDisk(Random(random.getrandbits(64))), Counter[Hazard]()
-    disk.copies = random.random() < COPIES
-    files = SimulatedFiles(disk, Random(random.getrandbits(64)))
-    files.make_directory(STATE_DIR, 0o700)
-    links = FaultyLinks(Random(random.getrandbits(64)), chances, hits)
-    by_hand = sorted(random.randrange(peace.messages + 1) for _ in range(BY_HAND)) if peace.dead else []
-    between = between_runs.drawn(seed, faults, peace.messages)
-    drops = bool(peace.dead) and random.random() < 0.5
-    order_s = Random(f"orders of {seed}").choice(ORDERS_S)
-    fate = Fate(
-        Random(random.getrandbits(64)),
-        strikes,
-        order_s,
-        drops,
-        by_hand,
-        links,
-        hits,
-        disk,
-        files,
-        between,
-        bool(peace.dead),
-        SimulatedSinks(captured_of(topology)),
-    )
+    fate = _drawn(topology, peace, seed, faults, workers)
     try:
         with quiet():
             report, runs, seconds = run_virtual(
@@ -155,6 +130,36 @@ def simulate(
     finally:
         fate.files.close()
     return _reported(seed, peace, fate, topology, watch, report, runs, seconds)
+
+
+def _drawn(topology: Topology, peace: Peace, seed: int, faults: Collection[Hazard], workers: int) -> Fate:
+    """Draw all that will happen to a topology."""
+    random = Random(seed)
+    places = sorted(plan(topology, workers).workers)
+    strikes, chances = draw_strikes(random, faults, places, peace.messages)
+    disk, hits = SimulatedDisk(Random(random.getrandbits(64))), Counter[Hazard]()
+    disk.copies = random.random() < COPIES
+    files = SimulatedFiles(disk, Random(random.getrandbits(64)))
+    files.make_directory(STATE_DIR, 0o700)
+    links = FaultyLinks(Random(random.getrandbits(64)), chances, hits)
+    by_hand = sorted(random.randrange(peace.messages + 1) for _ in range(BY_HAND)) if peace.dead else []
+    between = between_runs.drawn(seed, faults, peace.messages)
+    drops = bool(peace.dead) and random.random() < 0.5
+    order_s = Random(f"orders of {seed}").choice(ORDERS_S)
+    return Fate(
+        Random(random.getrandbits(64)),
+        strikes,
+        order_s,
+        drops,
+        by_hand,
+        links,
+        hits,
+        disk,
+        files,
+        between,
+        bool(peace.dead),
+        SimulatedSinks(captured_of(topology)),
+    )
 
 
 def _in_peace(make: Callable[[], Topology], workers: int, seed: int) -> Peace:
