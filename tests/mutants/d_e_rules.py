@@ -66,9 +66,18 @@ MUTANTS: Final = (
         rule="D17",
         breaks="a sub-root stays although it stands for a message that comes again under another number",
         file="topology/runtime/worker/subtrees.py",
-        old="                self._lost.add(message)\n",
-        new="                pass\n",
+        old="        self._lost.add(message)\n",
+        new="        pass\n",
         test=f"{OVER}test_a_sub_root_of_a_life_that_is_over_is_lost_until_two_decided_frontiers_have_it",
+    ),
+    Mutant(
+        rule="D17",
+        breaks="a sub-root stays although it stands for a message of a life that was over before its worker began",
+        file="topology/runtime/worker/subtrees.py",
+        old="        self._look_at_lives()\n",
+        new="",
+        test="tests/runtime/worker/test_subtrees_lost.py::"
+        "test_a_sub_root_is_lost_if_it_stands_for_a_life_that_was_over_before_its_worker_began_D17",
     ),
     Mutant(
         rule="E1",

@@ -67,13 +67,17 @@ def _one(seed: int) -> int:
 
 
 class _Progress:
-    """A line every few seconds."""
+    """A line every few seconds, and one for each seed that has failed, as soon as it is known."""
 
     def __init__(self, seeds: int) -> None:
         self._seeds = seeds
         self._at = time.monotonic()
+        self._said: set[int] = set()
 
     def __call__(self, seen: Seen) -> None:
+        for seed in sorted(seen.failed.keys() - self._said):
+            self._said.add(seed)
+            print(f"seed {seed} has failed", file=sys.stderr, flush=True)
         if time.monotonic() - self._at > PROGRESS_S:
             self._at = time.monotonic()
             failed = f", {len(seen.failed)} failed" if seen.failed else ""

@@ -231,8 +231,8 @@ PLANTED: Final = (
         "A16",
         "the inputs of a sub-tree do not wait for it",
         "topology/runtime/worker/subtrees.py",
-        "                self._inputs[message_of(root)] = messages\n        return edge",
-        "                self._inputs[message_of(root)] = messages\n        tree.inputs = ()\n        return 0",
+        "= self._decided.gathered\n        return edge",
+        "= self._decided.gathered\n        tree.inputs = ()\n        return 0",
     ),
     _bug(
         "C2",

@@ -289,8 +289,15 @@ PLANTED: Final = (
         "D17",
         "what stands for a message of a life that is over is never given up",
         "topology/runtime/worker/subtrees.py",
-        "                self._lost.add(message)\n",
-        "                self._inputs[message] = inputs\n",
+        "                self._lose(message)\n\n    def _drop_decided",
+        "                pass\n\n    def _drop_decided",
+    ),
+    planted(
+        "D17",
+        "nor what stands for one of a life that was over before its worker began",
+        "topology/runtime/worker/subtrees.py",
+        "        self._look_at_lives()\n",
+        "",
     ),
     planted(
         "B10",

@@ -36,11 +36,12 @@ class Home:
         return message_of(root)
 
     def decides(self, newest: int, *unfinished: int, lost: frozenset[int] = frozenset()) -> None:
-        """A frontier is decided that has worker 1's messages up to `newest`, but for these."""
+        """A frontier is decided that has worker 1's messages up to `newest`, but for these, and nearly none of 2's."""
         checkpoint = self.decided.frontier.checkpoint + 1
         of_1 = Note((LIFE,), message_of(pack(LIFE, newest, 0)), frozenset(map(message, unfinished)))
         of_0 = Note(self.roots.owners, message_of(self.roots.latest), lost=lost)
-        self.decided.frontier = Frontier(checkpoint, {0: of_0, 1: of_1})
+        of_2 = Note((owner(2, 1),), message_of(pack(owner(2, 1), 1, 0)))
+        self.decided.frontier = Frontier(checkpoint, {0: of_0, 1: of_1, 2: of_2})
 
 
 def message(number: int) -> int:

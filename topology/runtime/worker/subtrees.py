@@ -79,6 +79,7 @@ class SubTrees:
         self._remembers = remembers
         self._branches: dict[str, Branch] = {}
         self._inputs: dict[int, list[int]] = {}  # message of a sub-root → those of its inputs that may not be decided
+        self._unsure: dict[int, int] = {}  # of those, until it is known whether all lives go on → `gathered` as it began
         self._lost: set[int] = set()  # messages of sub-roots that stand for a message of a life that is over
         self._lost_in_one: set[int] = set()  # those of them that one decided frontier has
         self._lost_seen = 0  # the last decided checkpoint whose frontier was looked at for that
@@ -112,6 +113,7 @@ class SubTrees:
                 self._lost.add(message_of(root))
             else:
                 self._inputs[message_of(root)] = messages
+                self._unsure[message_of(root)] = self._decided.gathered
         return edge
 
     # -- what becomes of it
@@ -166,8 +168,24 @@ class SubTrees:
         """Return the messages of sub-trees that are not in the frontier which is noted now, and those among them that
         never will be: others must go by the names of what they know of these."""
         self._drop_decided()
+        self._look_at_lives()
         self._drop_lost()
         return self._lost.union(self._inputs), frozenset(self._lost)
+
+    def _look_at_lives(self) -> None:
+        """Give up what stands for a message of a life that was over before this worker began: it hears of no such end.
+        Two decided frontiers after a sub-tree has begun, these say which lives there are."""
+        decided = self._decided
+        for message, begun_at in [*self._unsure.items()]:
+            if begun_at + 1 < decided.frontier.checkpoint:
+                del self._unsure[message]
+                if decided.is_earlier(self._inputs[message], begun_at):
+                    self._lose(message)
+
+    def _lose(self, message: int) -> None:
+        del self._inputs[message]
+        self._unsure.pop(message, None)
+        self._lost.add(message)
 
     def _drop_lost(self) -> None:
         """Forget what two decided frontiers have. After the first one all workers refuse tuples of these sub-trees.
@@ -184,8 +202,7 @@ class SubTrees:
         self._drop_decided()
         for message, inputs in [*self._inputs.items()]:
             if any(input_message >> NUMBER_BITS == owner for input_message in inputs):
-                del self._inputs[message]
-                self._lost.add(message)
+                self._lose(message)
 
     def _drop_decided(self) -> None:
         has = self._decided.frontier.has
@@ -194,6 +211,7 @@ class SubTrees:
                 inputs.pop()
             if not inputs:
                 del self._inputs[message]
+                self._unsure.pop(message, None)
                 self._abandon(message << NUMBER_SHIFT | LAST_ATTEMPT)
 
     def _abandon(self, root: int) -> None:
