@@ -79,7 +79,7 @@ class SubTrees:
         self._remembers = remembers
         self._branches: dict[str, Branch] = {}
         self._inputs: dict[int, list[int]] = {}  # message of a sub-root → those of its inputs that may not be decided
-        self._unsure: dict[int, int] = {}  # of those, until it is known whether all lives go on → `gathered` as it began
+        self._unsure: dict[int, int] = {}  # `gathered` as it began, until it is known that all those lives go on
         self._lost: set[int] = set()  # messages of sub-roots that stand for a message of a life that is over
         self._lost_in_one: set[int] = set()  # those of them that one decided frontier has
         self._lost_seen = 0  # the last decided checkpoint whose frontier was looked at for that
