@@ -139,8 +139,8 @@ def test_a_topology_that_does_not_fit_is_refused_before_anything_is_replaced(fol
         (["--delete", "../visits"], 2, "K801", "named by 1 to 64"),
         (["--delete", "frday"], 3, "K803", "did you mean 'friday'?"),
         (["friday"], 3, "K802", "there is a checkpoint 'friday' already"),
-        (["friday", "--list"], 2, "K101", "one of a name, --list and --delete NAME"),
-        (["--list", "--delete", "friday"], 2, "K101", "one of a name, --list and --delete NAME"),
+        (["friday", "--list"], 2, "K101", "a name, --list and --delete NAME exclude each other"),
+        (["--list", "--delete", "friday"], 2, "K101", "a name, --list and --delete NAME exclude each other"),
         (["x", "--state-dir", "nowhere"], 2, "K", "there is no state directory 'nowhere'"),
     ],
 )

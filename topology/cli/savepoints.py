@@ -13,7 +13,7 @@ from topology.cli.run_client import no_run, reached
 from topology.cli.state_dirs import called, state_dirs
 from topology.codes.catalogue import CODES
 from topology.codes.savepoints import SAVEPOINT_FAILED
-from topology.errors import WorkerError
+from topology.errors import StartError, WorkerError
 from topology.filesystem.files import DiskFiles
 from topology.runtime.clock import utc_now
 from topology.runtime.run.command_socket import Save, Saved, Trouble
@@ -26,14 +26,15 @@ SILENT_MAX: Final = 3_600  # seconds without an answer, after which the command 
 COLUMNS: Final = ("name", "kept", "topology", "files", "bytes", "in flight")
 
 
-def keep(directory: Path, name: str, *, as_json: bool, debug: bool) -> int:
-    """Keep a checkpoint of this state directory, and print which. Return the exit status."""
+def keep(directory: Path, name: str | None, *, as_json: bool, debug: bool) -> int:
+    """Keep a checkpoint of this state directory, and print which; without a name, its time is the name. Return the exit
+    status. Raises ConfigurationError, StartError."""
     from topology.cli.errors import print_error
 
-    if name:
+    if name is not None:
         savepoints.checked_name(name)
     try:
-        one = _kept(directory, name)
+        one = _kept(directory, name or "")
     except WorkerError as error:
         print_error(error, debug=debug)
         return 1
@@ -64,7 +65,7 @@ def _kept(directory: Path, name: str) -> Savepoint:
     if not isinstance(answer, Saved):
         raise no_run("it has answered without a request")
     if answer.problem:
-        raise WorkerError(printable(answer.problem), code=CODES.get(answer.code, SAVEPOINT_FAILED))
+        raise StartError(printable(answer.problem), code=CODES.get(answer.code, SAVEPOINT_FAILED))
     if not savepoints.NAME.fullmatch(answer.name) or (name and answer.name != name):
         raise no_run("it has kept another checkpoint")
     return savepoints.found(DiskFiles(), savepoints.folder_of(directory, answer.name))

@@ -12,11 +12,18 @@ NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # names of topologies, so that
 
 
 def state_dirs() -> list[Path]:
-    """Return the state directories of the current folder, by name."""
+    """Return the state directories of the current folder, by name. One in which a run was only refused has none."""
     try:
-        return sorted(path for path in HOME.iterdir() if NAME.fullmatch(path.name) and path.is_dir())
+        return sorted(path for path in HOME.iterdir() if NAME.fullmatch(path.name) and path.is_dir() and _has_any(path))
     except OSError:
         return []
+
+
+def _has_any(directory: Path) -> bool:
+    try:
+        return [path.name for path in directory.iterdir()] != ["lock"]
+    except OSError:
+        return True  # whoever uses it says why it can't be read
 
 
 def called(directory: Path) -> str:

@@ -9,8 +9,7 @@ SAVEPOINT_NAME: Final = Code(
     "Invalid name for a checkpoint",
     "The name of a kept checkpoint is the name of its folder. Names that begin with auto- and before- are given by "
     "Kedge itself.",
-    "give a name of 1 to 64 letters, digits, _ and -, that begins with a letter or a digit; or give none, then it is "
-    "the time.",
+    "give a name of 1 to 64 letters, digits, _ and -, that begins with a letter or a digit.",
 )
 SAVEPOINT_EXISTS: Final = Code(
     "K802",
@@ -32,6 +31,13 @@ SAVEPOINT_FAILED: Final = Code(
     "The disk is full or failed, a worker died meanwhile, or the run is starting or ending. What was copied is "
     "removed, and the run and its state directory are as they were.",
     "do what the error says, and ask again.",
+)
+SAVEPOINT_NOT_PLACED: Final = Code(
+    "K810",
+    "Checkpoint could not be put in place",
+    "A run that begins from a checkpoint copies it into its state directory. The disk is full or failed, or the "
+    "checkpoint is gone. What the directory had is kept in checkpoints/, under a name that begins with before-.",
+    "make room, and give the same command again; or begin elsewhere: --state-dir NEW --from CHECKPOINT.",
 )
 SAVEPOINT_DAMAGED: Final = Code(
     "K805",

@@ -15,14 +15,17 @@ from topology.filesystem.files import DiskFiles
 from topology.storage.directory import savepoints
 from topology.storage.directory.decision import NAME, DecisionFile
 from topology.storage.directory.state_dir import StateDir
+from topology.storage.encoding.state import body_of, packed, seed_of, sum_of
 from topology.storage.offline.savepoints import begin_from, keep
 from topology.storage.rescale.assign import opened_stores
+from topology.storage.values import Changes, StateChange, StateRow
 from topology.testing.simulator.disk import ROOT, SimulatedDisk
 from topology.testing.simulator.files import SimulatedFiles
 
 NOW = datetime(2026, 3, 14, 12, 5, 1, tzinfo=UTC)
 RUN, NEW = ROOT / "run", ROOT / "new"
 STORES = (0, 1)
+VALUE = b"a value that no other row has"
 KEPT, LATER = [8, 8], [10, 10]  # inputs that each store has, in the savepoint and afterwards
 CHANGES = ("change", "write", "truncate", "sync", "sync_directory", "make_directory", "remove_directory")
 
@@ -342,17 +345,80 @@ def test_a_name_never_leads_out_of_the_folder_S6(name: str) -> None:
     assert str(told.value.code) == "K801"
 
 
-def test_a_damaged_copy_is_found_before_anything_runs(tmp_path: Path) -> None:
+def shortened(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-1_024])
+
+
+def overwritten(file: Path) -> None:
+    """One row of state: pages and header are as they were."""
+    data = file.read_bytes()
+    assert data.count(VALUE) == 1
+    file.write_bytes(data.replace(VALUE, VALUE[:-1] + b"?"))
+
+
+def of_another_directory(file: Path) -> None:
+    with closing(StateDir(file.parent / "other", "t")) as state:
+        state.check_files()
+        state.make_stores([0])
+    file.unlink()
+    (file.parent / "other" / file.name).rename(file)
+
+
+def kept_with_a_value(path: Path) -> savepoints.Savepoint:
+    with closing(StateDir(path, "t")) as state:
+        state.check_files()
+        state.make_stores([0])
+        with opened_stores(state) as stores:
+            body = body_of(seed_of("count", 7), b"key", packed(VALUE, {}))
+            stores[0].commit(Changes(states=[StateChange("count", [StateRow(7, b"key", body)], sum_of(body))]))
+        return keep(state, "friday", NOW)
+
+
+def files_of(path: Path) -> dict[str, bytes]:
+    return {one.name: one.read_bytes() for one in path.iterdir() if one.is_file()}
+
+
+@pytest.mark.parametrize("damage", [shortened, overwritten, Path.unlink, of_another_directory])
+def test_a_damaged_one_is_refused_and_the_directory_has_what_it_had(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    one = kept_with_a_value(tmp_path / "run")
+    damage(one.path / "worker-0.db")
+    before = files_of(tmp_path / "run")
+    refusal = pytest.raises(StartError, match="checkpoint friday is damaged, and nothing was changed")
+    with closing(StateDir(tmp_path / "run", "t")) as state, refusal as told:
+        begin_from(state, one.path, "t", NOW)
+    assert str(told.value.code) == "K805"
+    assert "worker-0.db" in str(told.value)
+    assert ".new" not in str(told.value)
+    assert files_of(tmp_path / "run") == before
+    assert [kept.name for kept in savepoints.listed(DiskFiles(), tmp_path / "run")] == ["friday"]
+
+
+def test_a_directory_that_is_damaged_itself_is_left_and_the_way_out_is_named(tmp_path: Path) -> None:
+    one = kept_with_a_value(tmp_path / "run")
+    shortened(tmp_path / "run/worker-0.db")
+    with closing(StateDir(tmp_path / "run", "t")) as state, pytest.raises(StartError, match="damaged") as told:
+        begin_from(state, one.path, "t", NOW)
+    assert told.value.next.endswith(f"begin elsewhere: --state-dir NEW --from {one.path}")
+    with closing(StateDir(tmp_path / "new", "t")) as state:
+        begin_from(state, one.path, "t", NOW)
+        state.check_files()
+
+
+def test_the_life_that_went_on_while_its_store_was_copied_counts_as_no_death(tmp_path: Path) -> None:
+    """Else the run that begins from it would take checkpoints fifty times a second for a while (E7)."""
     with closing(StateDir(tmp_path / "run", "t")) as state:
         state.check_files()
         state.make_stores([0])
+        with opened_stores(state) as stores:
+            stores[0].begin_life((0, state.next_incarnation()), has_log=False)
         one = keep(state, "friday", NOW)
-    file = one.path / "worker-0.db"
-    file.write_bytes(file.read_bytes()[:-1_024])
-    with closing(StateDir(tmp_path / "new", "t")) as state:
         begin_from(state, one.path, "t", NOW)
-        with pytest.raises(StartError, match=r"worker-0\.db"):
-            state.check_files()
+        state.check_files()
+        with opened_stores(state) as stores:
+            assert stores[0].loaded.deaths == 0
+    assert not [*(tmp_path / "run").glob("*.new*")]
 
 
 def test_files_of_components_are_in_none(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ from topology.codes.command_line import (
     INVALID_STATE_DIR,
     OPTION_NEEDS_STATE_DIR,
 )
-from topology.codes.savepoints import CONFLICTING_FROM_OPTIONS
+from topology.codes.savepoints import CONFLICTING_FROM_OPTIONS, SAVEPOINT_NOT_FOUND
 from topology.errors import ConfigurationError
 from topology.text import printable
 from topology.version import version
@@ -197,7 +197,14 @@ def _source(from_: str, state_dir: Path, *, fresh: bool, run_id: str | None) -> 
     if other:
         text = f"{given_as('--from')} begins from what a checkpoint has, and {given_as(other)} forgets it"
         raise ConfigurationError(text, code=CONFLICTING_FROM_OPTIONS)
-    return Path(from_) if "/" in from_ else folder_of(state_dir, checked_name(from_, own=True))
+    if "/" in from_:
+        return Path(from_)
+    folder = folder_of(state_dir, checked_name(from_, own=True))
+    if not folder.exists() and (Path(from_) / "state.json").exists():
+        shown = printable(from_)
+        text = f"{printable(str(state_dir))} has no checkpoint {shown}, and there is a folder {shown} here"
+        raise ConfigurationError(text, code=SAVEPOINT_NOT_FOUND, next=f"name the folder by its path: --from ./{shown}")
+    return folder
 
 
 def needs_state(what: str) -> ConfigurationError:

@@ -194,7 +194,7 @@ def checkpoint(
     from topology.cli import savepoints
 
     if sum((name is not None, list_, delete is not None)) > 1:
-        text = "kedge state checkpoint takes one of a name, --list and --delete NAME"
+        text = "a name, --list and --delete NAME exclude each other"
         raise typer.BadParameter(text)
     directory = place(topology, state_dir, by="--topology")
     if list_:
@@ -202,7 +202,7 @@ def checkpoint(
     elif delete is not None:
         savepoints.delete(directory, delete)
     else:
-        raise typer.Exit(savepoints.keep(directory, name or "", as_json=as_json, debug=debug))
+        raise typer.Exit(savepoints.keep(directory, name, as_json=as_json, debug=debug))
 
 
 ACTS: Final = {"show": show, "export": export, "import": import_, "checkpoint": checkpoint}

@@ -14,7 +14,7 @@ from typing import Final
 
 from topology.codes.startup import RUN_END_NOT_RECORDED
 from topology.errors import StartError
-from topology.filesystem.files import Files
+from topology.filesystem.files import DiskFiles, Files
 from topology.graph import Declared
 from topology.plan import Plan
 from topology.runtime.clock import utc_now
@@ -96,6 +96,8 @@ def opened(
     Raises StartError; then nothing has changed but what `terms` asked to forget. `files` is the disk with the
     directory. `secret` makes bytes that are impossible to guess.
     """
+    if terms.source is not None:
+        found(files or DiskFiles(), terms.source, plan.topology)  # or no directory is made
     with contextlib.closing(StateDir(path, plan.topology, fresh=terms.fresh, files=files, secret=secret)) as state:
         yield state, prepared(state, plan, terms)
 

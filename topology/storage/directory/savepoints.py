@@ -80,7 +80,8 @@ def free_name(files: Files, directory: Path, now: datetime, prefix: str = "") ->
 def checked_name(name: str, *, own: bool = False) -> str:
     """Return the name. Raises ConfigurationError for an invalid one. `own`: Kedge gives it."""
     if not NAME.fullmatch(name):
-        text = f"a checkpoint is named by 1 to 64 of A-Z a-z 0-9 _ and -, and not {printable(name)!r:.80}"
+        rule = "by 1 to 64 of A-Z a-z 0-9 _ and -, of which the first is a letter or a digit"
+        text = f"a checkpoint is named {rule}, and not {printable(name)!r:.80}"
         raise ConfigurationError(text, code=SAVEPOINT_NAME)
     if not own and name.startswith((RUN, BEFORE)):
         text = f"names that begin with {RUN} and {BEFORE} are Kedge's own: {printable(name)!r:.80}"
@@ -192,7 +193,8 @@ def _without(files: Files, path: Path) -> StartError:
     text = f"there is no checkpoint {printable(path.name)!r:.80} in {printable(str(path.parent))}"
     names = [kept.name for kept in listed(files, path.parent.parent)] if path.parent.name == HOME else []
     there = f"; there is {', '.join(names[-LISTED_MAX:])}" if names else ""
-    return StartError(f"{text}{did_you_mean(path.name, names)}{there}", code=SAVEPOINT_NOT_FOUND)
+    lists = f"list them: kedge state checkpoint --list --state-dir {printable(str(path.parent.parent))}"
+    return StartError(f"{text}{did_you_mean(path.name, names)}{there}", code=SAVEPOINT_NOT_FOUND, next=lists)
 
 
 def _remove(files: Files, folder: Path) -> None:

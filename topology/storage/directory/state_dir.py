@@ -6,6 +6,7 @@ not know what the notes, the shape or the stores mean. One process at a time: th
 with the process.
 """
 
+import contextlib
 import dataclasses
 import errno
 import json
@@ -17,7 +18,7 @@ from typing import Final
 
 from acker.identity import KEY_BYTES
 from topology.codes.code import NEW_DIRECTORY
-from topology.codes.savepoints import SAVEPOINT_AS_STATE_DIR, SAVEPOINT_FAILED, SAVEPOINT_WITHOUT_FILES
+from topology.codes.savepoints import SAVEPOINT_AS_STATE_DIR, SAVEPOINT_WITHOUT_FILES
 from topology.codes.startup import (
     COMPONENT_FILES_NOT_REMOVED,
     NEWER_STATE_DIR_FORMAT,
@@ -52,6 +53,7 @@ from topology.storage.directory.manifest import (
     manifest_of,
     packed_manifest,
 )
+from topology.storage.directory.staging import not_placed, put_in_place
 from topology.storage.sqlite.schema import ID_BYTES, create_store
 from topology.storage.sqlite.store import SqliteStore
 
@@ -106,6 +108,7 @@ class StateDir:
             self._check_owner()
             if topology is None:
                 self._refuse_none()
+            self._refuse_savepoint()
             self._lock = self._locked()
             self._manifest = self._load(topology)
             if fresh:
@@ -323,7 +326,8 @@ class StateDir:
 
     def replace_all(self, savepoint: Path) -> None:
         """Have the content of a savepoint, in place of all there is, durably. The counter of starts goes on. If this is
-        interrupted, the next `check_files` completes it. No store may be open. Raises StartError."""
+        interrupted, the next `check_files` completes it. No store may be open. `staging.stage` comes before. Raises
+        StartError."""
         self._manifest.replacing = str(savepoint.absolute())
         self._store()
         self._replace_all()
@@ -337,11 +341,10 @@ class StateDir:
                     self.files.remove(self.path / name)
             self.files.sync_directory(self.path)  # so that no log comes back beside a copy
             for name in kept.files:
-                self.files.copy(source / name, self.path / name)
+                put_in_place(self.files, source, self.path, name)
             self.files.sync_directory(self.path)
         except OSError as error:
-            text = f"the checkpoint {source} can't be put into {self.path}: {error.strerror or error}"
-            raise StartError(text, code=SAVEPOINT_FAILED) from error
+            raise not_placed(source, self.path, error) from error
         incarnation = max(self._manifest.incarnation, kept.incarnation)
         self._manifest = dataclasses.replace(kept, incarnation=incarnation, saved_at=0.0)
         self.checked = False
@@ -403,6 +406,14 @@ class StateDir:
             refuse_unknown(self.files, self.path, None)
             raise FileNotFoundError(errno.ENOENT, f"there is no {_STATE} in it")
 
+    def _refuse_savepoint(self) -> None:
+        """Raise StartError for a kept checkpoint, in which not even a lock is made."""
+        file = self.path / _STATE
+        with contextlib.suppress(ValueError, OSError):  # `_load` says what is wrong with it
+            if self.files.look(file) is not None and manifest_of(self.files.read(file, BYTES_MAX)).saved_at:
+                text = f"{self.path} is a kept checkpoint, and no state directory"
+                raise StartError(text, code=SAVEPOINT_AS_STATE_DIR)
+
     def _locked(self) -> Lock:
         try:
             return self.files.lock(self.path / "lock")
@@ -430,8 +441,6 @@ class StateDir:
                 code=STATE_DIR_DAMAGED,
                 next=f"restore it from a copy; or {NEW_DIRECTORY.format(path=self.path)}",
             ) from None
-        if manifest.saved_at:
-            raise StartError(f"{self.path} is a kept checkpoint, and no state directory", code=SAVEPOINT_AS_STATE_DIR)
         if topology is not None and manifest.topology != topology:
             raise StartError(
                 f"the state directory {self.path} belongs to topology {manifest.topology!r}, not to {topology!r}",

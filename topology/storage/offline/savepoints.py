@@ -11,6 +11,7 @@ from topology.errors import StartError
 from topology.filesystem.files import Files
 from topology.storage.directory import savepoints
 from topology.storage.directory.savepoints import Savepoint
+from topology.storage.directory.staging import stage, unstage
 from topology.storage.directory.state_dir import StateDir
 from topology.storage.rescale.assign import opened_stores
 from topology.storage.store import StoreBroken, StoreFull
@@ -44,13 +45,26 @@ def found(files: Files, source: Path, topology: str) -> Savepoint:
 
 def begin_from(state: StateDir, source: Path, topology: str, now: datetime) -> list[str]:
     """Have what a savepoint has, in place of what the directory has, which is kept as a savepoint of its own. Return a
-    sentence for each of the two. Raises StartError; then the directory has what it had, or the next `check_files`
-    completes this."""
+    sentence for each of the two. Raises StartError, for a savepoint that is damaged before anything is changed. After
+    another error the directory has what it had, or the next `check_files` completes this."""
     one = found(state.files, source, topology)
     state.refuse_components_files()
-    sentences = []
-    if state.known_files and not state.is_replacing:
-        before = keep(state, "", now, savepoints.BEFORE)
-        sentences.append(f"--from: what the state directory had is kept as checkpoint {before.name}")
-    state.replace_all(source)
+    stage(state.files, state.path, source)
+    try:
+        sentences = _kept_before(state, source, now)
+        state.replace_all(source)
+    finally:
+        unstage(state.files, state.path)
     return [*sentences, f"--from: beginning from checkpoint {one.name}, of {one.when}"]
+
+
+def _kept_before(state: StateDir, source: Path, now: datetime) -> list[str]:
+    """Keep what the directory has, before a savepoint takes its place, and return a sentence if it has something."""
+    if state.known_files and not state.is_replacing:
+        try:
+            before = keep(state, "", now, savepoints.BEFORE)
+        except StartError as error:
+            elsewhere = f"leave {state.path} as it is, and begin elsewhere: --state-dir NEW --from {source}"
+            raise StartError(str(error), code=error.code, next=elsewhere) from error
+        return [f"--from: what the state directory had is kept as checkpoint {before.name}"]
+    return []
