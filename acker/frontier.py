@@ -8,7 +8,7 @@ Pure values; must not know who remembers inputs, nor how a checkpoint is taken.
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -81,6 +81,11 @@ class Frontier:
 
 
 EMPTY: Final = Frontier()
+
+
+def home_of(owner: int) -> int:
+    """Return the worker that an owner is of."""
+    return owner >> HOME_SHIFT - NUMBER_BITS
 
 
 ROUNDS: Final = 2  # frontiers that have to be done after the run has gone back
@@ -156,10 +161,21 @@ class Decided:
             newest[owner] = ((owner + 1) << NUMBER_BITS) - 1  # all of its messages
         self.newest = newest
 
+    def resume(self, frontier: Frontier, over: Iterable[int]) -> None:
+        """Know what all other workers know, in a worker that begins while the run goes on: the last decided frontier,
+        and the owners whose lives are over. Else it would take a tuple for new that those refuse, from one who has held
+        it since (D5)."""
+        self.gathered = frontier.checkpoint
+        self.frontier = frontier
+        for owner in over:
+            self.ends(owner)
+
     def ends(self, owner: int) -> None:
-        """Take note that the life of this owner is over."""
-        self._over.add(owner)
-        self._lost = {message for message in self._lost if message >> NUMBER_BITS != owner}
+        """Take note that the life of this owner is over, with all owners that it has taken since."""
+        note = self._frontier.notes.get(home_of(owner))
+        over = {owner, *(note.owners if note is not None and owner in note.owners else ())}
+        self._over |= over
+        self._lost = {message for message in self._lost if message >> NUMBER_BITS not in over}
         self._set_newest()
 
     def begins(self, owner: int) -> None:

@@ -3,7 +3,7 @@
 from random import Random
 
 from acker import frontier as module
-from acker.frontier import Decided, Frontier, Note
+from acker.frontier import NUMBER_BITS, Decided, Frontier, Note
 from acker.roots import owner
 
 
@@ -198,3 +198,23 @@ def test_an_input_of_a_lost_sub_root_is_kept_though_later_frontiers_do_not_name_
     assert known.is_earlier([sub_root], taken_at=1), "so a bound may end it"
     known.frontier = Frontier(6, {0: note(20, dropped=(3,))})
     assert known.may_forget([sub_root], 3, taken_at=1), "it comes never again"
+
+
+def test_a_life_is_over_with_all_owners_that_it_has_taken_P9() -> None:
+    """Its link has the first one; its messages have had the second since its numbers were used up."""
+    first, second = owner(1, 1), owner(1, 2)
+    decided = Decided()
+    decided.frontier = Frontier(1, {1: Note((first, second), second << NUMBER_BITS | 9)})
+    decided.ends(first)
+    decided.frontier = Frontier(2, {1: Note((owner(1, 3),), owner(1, 3) << NUMBER_BITS | 1)})
+    assert decided.refuses(second << NUMBER_BITS | 5)
+    assert decided.refuses(first << NUMBER_BITS | 5)
+    assert not decided.refuses(owner(1, 3) << NUMBER_BITS | 5)
+
+
+def test_a_worker_that_begins_in_a_run_that_goes_on_refuses_what_all_others_refuse_D5() -> None:
+    done, over = owner(0, 1) << NUMBER_BITS | 5, owner(1, 1) << NUMBER_BITS | 5
+    decided = Decided()
+    decided.resume(Frontier(7, {0: Note((owner(0, 1),), done)}), [owner(1, 1)])
+    assert [decided.refuses(message) for message in (done, done + 1, over)] == [True, False, True]
+    assert decided.gathered == 7

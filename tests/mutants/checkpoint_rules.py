@@ -149,10 +149,44 @@ MUTANTS: Final = (
         test=f"{LOG_COMMIT}test_a_mark_stands_behind_all_that_was_done_before_it_P8",
     ),
     Mutant(
+        rule="D5",
+        breaks="a worker that begins while the run goes on takes what all others refuse",
+        file="topology/testing/virtual_time/crashing_run.py",
+        old="        self._control.tell(worker, partial(worker.decided.resume, self._coordinator.frontier, over))\n",
+        new="",
+        test="tests/runtime/state/test_stale_in_new_life.py::"
+        "test_a_tuple_of_a_message_that_is_done_is_refused_by_a_new_life_D5",
+    ),
+    Mutant(
+        rule="D5",
+        breaks="a process that replaces one is not told what all others know",
+        file="topology/runtime/supervisor/fleet.py",
+        old="            handle.say(Resume(",
+        new="            (Resume(",
+        test="tests/runtime/supervisor/test_fleet.py::"
+        "test_all_survivors_are_told_to_begin_a_generation_at_once_and_then_of_the_replacement_a14",
+    ),
+    Mutant(
+        rule="P9",
+        breaks="an owner that a life has taken since is not over with it",
+        file="acker/frontier.py",
+        old="        over = {owner, *(note.owners if note is not None and owner in note.owners else ())}\n",
+        new="        over = {owner}\n",
+        test="tests/acker/test_decided.py::test_a_life_is_over_with_all_owners_that_it_has_taken_P9",
+    ),
+    Mutant(
+        rule="C3",
+        breaks="outputs that are named by their count have the same names in each topology",
+        file="topology/runtime/worker/build.py",
+        old="self._queue, seed, outbox_kind, topology_id)",
+        new="self._queue, seed, outbox_kind)",
+        test="tests/runtime/state/test_durabilities.py::test_another_run_id_stores_all_again_C3",
+    ),
+    Mutant(
         rule="P9",
         breaks="a life that is over is not told from those that go on",
         file="acker/frontier.py",
-        old="        self._over.add(owner)\n",
+        old="        self._over |= over\n",
         new="",
         test="tests/acker/test_decided.py::"
         "test_tuples_of_a_life_that_is_over_and_of_what_it_has_lost_are_refused_D5_P9",

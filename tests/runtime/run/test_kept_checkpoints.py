@@ -19,6 +19,7 @@ from topology.runtime.run import savepoints as savepoints_of_runs
 from topology.runtime.run.lifecycle import Takeover
 from topology.runtime.run.startup import Terms
 from topology.storage.directory import savepoints
+from topology.storage.sqlite.database import Database
 
 PATIENCE_S = 30.0
 
@@ -132,16 +133,16 @@ async def test_a_wrong_name_is_a_mistake_of_the_caller(tmp_path: Path, name: str
 async def test_a_full_disk_gives_it_up_and_leaves_nothing_and_the_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy = DiskFiles.copy
+    copy = Database._copy_pages
 
-    def full(self: DiskFiles, source: Path, target: Path) -> None:
+    def full(self: Database, target: Path) -> None:
         if target.name == "worker-1.db":
             target.write_bytes(b"a part")
             raise OSError(errno.ENOSPC, "No space left on device", str(target))
-        copy(self, source, target)
+        copy(self, target)
 
     async with running(tmp_path, workers=2) as run:
-        monkeypatch.setattr(DiskFiles, "copy", full)
+        monkeypatch.setattr(Database, "_copy_pages", full)
         with pytest.raises(StartError, match=r"worker 1: .*worker-1.db can't be written: No space left") as told:
             await run.save("friday")
         assert str(told.value.code) == "K804"
@@ -179,16 +180,16 @@ async def test_what_keeps_no_state_or_is_ending_keeps_none(tmp_path: Path) -> No
 
 
 async def test_the_end_of_a_run_gives_those_under_way_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    copy = DiskFiles.copy
+    copy = Database._copy_pages
     begun = threading.Event()
 
-    def slow(self: DiskFiles, source: Path, target: Path) -> None:
+    def slow(self: Database, target: Path) -> None:
         begun.set()
         time.sleep(0.2)
-        copy(self, source, target)
+        copy(self, target)
 
     async with running(tmp_path, workers=2) as run:
-        monkeypatch.setattr(DiskFiles, "copy", slow)
+        monkeypatch.setattr(Database, "_copy_pages", slow)
         asked = [asyncio.ensure_future(run.save(name)) for name in ("friday", "saturday")]
         await until(begun.is_set)
         run.drain()
@@ -218,6 +219,21 @@ async def test_a_run_keeps_as_many_older_ones_as_it_is_told(tmp_path: Path, monk
     assert "friday" in names(tmp_path), "those that were named stay"
     own = [name for name in names(tmp_path) if name.startswith("auto-")]
     assert len(own) <= 3
+
+
+async def test_a_run_deletes_none_before_there_are_more_than_it_keeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(savepoints_of_runs, "EACH_S", 0.02)
+    monkeypatch.setattr(savepoints_of_runs, "SHARE", 0)
+    deleted: list[str] = []
+    monkeypatch.setattr(savepoints, "delete", lambda files, directory, name: deleted.append(name))
+    async with running(tmp_path, keep_checkpoints=7) as run:
+        await until(lambda: len(names(tmp_path)) >= 5)
+        assert deleted == []
+        await until(lambda: bool(deleted))
+        assert run.snapshot() is not None
+    assert len(names(tmp_path)) > 6
 
 
 async def test_a_run_that_keeps_only_the_last_one_has_no_others(

@@ -23,12 +23,14 @@ from spouts import Items, Paced
 from topology import Bolt, Config, Message, State, Task, Topology
 from topology.runtime.embedded.run import EmbeddedRun
 from topology.runtime.links.protocol import Frame
+from topology.runtime.run.lifecycle import Takeover
+from topology.runtime.run.startup import Terms
 from topology.runtime.worker.worker import Worker
 from topology.testing import Captured, Crash, Pause, ScriptedSpout, Watch, run_topology
 from topology.testing.simulator.disk import SimulatedDisk
 from topology.testing.simulator.files import SimulatedFiles
 from topology.testing.simulator.run import STATE_DIR
-from topology.testing.virtual_time.loop import START
+from topology.testing.virtual_time.loop import START, run_virtual
 
 
 def counting(durability: Durability, *, spout: Any = None, **config: Any) -> tuple[Topology, Captured[Pair]]:
@@ -266,3 +268,27 @@ def test_each_timer_fires_once_for_the_sink_whoever_dies_D2_P7(
     left = kept_in(tmp_path, "windows")
     assert left == ({} if durability == "disk" else dict.fromkeys(range(20))), "but for the count that names outputs"
     assert known_in(tmp_path, "windows") == []
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_another_run_id_stores_all_again_C3(tmp_path: Path, durability: Durability) -> None:
+    """And the same one stores nothing again, whatever names its outputs."""
+    captured: Captured[Pair] = Captured()
+
+    def run(run_id: str, *, fresh: bool = False) -> int:
+        topology = Topology("counting", Config(durability=durability))
+        numbers = topology.spout("numbers", ScriptedSpout([Number(n % KEYS) for n in range(COUNT)]))
+        counts = topology.bolt("counts", Counts(), numbers.fields("n"))
+        topology.bolt("captured", captured, counts.shuffle())
+        takeover = Takeover(Terms(fresh=fresh, run_id=run_id))
+
+        async def lives() -> None:
+            await EmbeddedRun(topology, state_dir=tmp_path, takeover=takeover).finish()
+
+        run_virtual(lives(), seed=None)
+        return len(captured.by_pair)
+
+    assert run("first") == COUNT
+    assert run("first", fresh=True) == COUNT
+    assert len(captured.tuples) == 2 * COUNT
+    assert run("second") == 2 * COUNT

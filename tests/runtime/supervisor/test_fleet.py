@@ -46,7 +46,7 @@ async def test_all_survivors_are_told_to_begin_a_generation_at_once_and_then_of_
             orders = ["Start", f"Generation 2 after {dead.owner}", "Join [1]"]
             await stage.until(lambda survivor=survivor, orders=orders: stage.of(survivor)[-3:] == orders)
         await stage.until(lambda: "Start" in stage.of(1))
-        assert stage.of(1) == ["Begin", "Join [0, 2]", "Start"]
+        assert stage.of(1) == ["Begin", "Resume 0", "Join [0, 2]", "Start"]
         assert stage.generations == [1, 1, 1, 2]
         assert "; 200 messages in flight have failed and are replayed" in stage.told[0]
         assert fleet.handles[1].owner == owner(1, 4)

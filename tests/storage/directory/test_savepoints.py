@@ -1,6 +1,9 @@
 """A kept checkpoint is whole or none, wherever its making, its deletion or a beginning from it is cut short. What it
 was made of stays as it was."""
 
+import stat
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from datetime import UTC, datetime
@@ -18,6 +21,7 @@ from topology.storage.directory.state_dir import StateDir
 from topology.storage.encoding.state import body_of, packed, seed_of, sum_of
 from topology.storage.offline.savepoints import begin_from, keep
 from topology.storage.rescale.assign import opened_stores
+from topology.storage.sqlite.store import SqliteStore
 from topology.storage.values import Changes, StateChange, StateRow
 from topology.testing.simulator.disk import ROOT, SimulatedDisk
 from topology.testing.simulator.files import SimulatedFiles
@@ -419,6 +423,23 @@ def test_the_life_that_went_on_while_its_store_was_copied_counts_as_no_death(tmp
         with opened_stores(state) as stores:
             assert stores[0].loaded.deaths == 0
     assert not [*(tmp_path / "run").glob("*.new*")]
+
+
+def test_a_store_that_is_copied_stays_locked_D6(tmp_path: Path) -> None:
+    """Who opens and closes the file beside SQLite takes away the process's locks on it: another one could write."""
+    with closing(StateDir(tmp_path / "run", "t")) as state:
+        state.check_files()
+        state.make_stores([0])
+        with opened_stores(state) as stores:
+            stores[0].begin_life((0, state.next_incarnation()), has_log=False)
+            stores[0].copy_to(tmp_path / "copy.db")
+            path = str(stores[0].path)
+            reads = f"import sqlite3; sqlite3.connect({path!r}).execute('SELECT * FROM own').fetchall()"
+            said = subprocess.run([sys.executable, "-c", reads], capture_output=True, text=True, check=False).stderr
+            assert "database is locked" in said
+    with closing(SqliteStore(DiskFiles(), tmp_path / "copy.db")) as copy:
+        assert copy.loaded.deaths == 1
+    assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600
 
 
 def test_files_of_components_are_in_none(tmp_path: Path) -> None:

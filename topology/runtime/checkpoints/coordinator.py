@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
-from acker.frontier import Frontier, Note
+from acker.frontier import EMPTY, Frontier, Note
 from topology.codes.runtime import CHECKPOINT_OVERDUE, LAST_POSITIONS_NOT_KEPT, SLOW_CHECKPOINT
 from topology.runtime.telemetry.metrics import CheckpointFigures
 from topology.storage.store import StoreFull
@@ -106,6 +106,7 @@ class Coordinator:
         self._members, self._decide, self._every_s = members, decide, every_s
         self._loop = asyncio.get_running_loop()
         self._last = first
+        self.frontier = EMPTY  # of the last one that was decided in this run
         self._present: tuple[int, str] = (0, "")  # the checkpoint under way, and its step
         self._waits_for: set[int] = set()  # workers that have not answered
         self._answers: asyncio.Future[None] | None = None
@@ -242,6 +243,7 @@ class Coordinator:
             except BaseException as error:
                 self._broken = error
                 raise
+        self.frontier = frontier
         decided_at = self._loop.time()
         self.facts = self.facts.next(checkpoint, decided_at, self._bytes, decided_at - begun_at)
         if decided_at - begun_at > SLOW_S:

@@ -62,6 +62,15 @@ class PeerAt(_Message, frozen=True):
     address: str
 
 
+class Resume(_Message, frozen=True):
+    """For a worker that begins while the run goes on, before Join: the last decided checkpoint with the notes of all
+    workers, and the owners whose lives are over."""
+
+    checkpoint: int
+    notes: dict[int, PackedNote]
+    over: tuple[int, ...]
+
+
 class Join(_Message, frozen=True):
     """Begin sessions with these workers. The generation may have become newer since Begin."""
 
@@ -374,6 +383,7 @@ class Closed(_Message, frozen=True):
 
 Order: TypeAlias = (
     Begin
+    | Resume
     | Join
     | Generation
     | TakeNote

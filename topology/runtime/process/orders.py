@@ -51,6 +51,7 @@ from topology.runtime.control.messages import (
     Ready,
     Recovered,
     Refused,
+    Resume,
     SourcesEnded,
     Start,
     Status,
@@ -246,6 +247,8 @@ class WorkerLoop:
                 self._pulse.say(Status(number, _encode(self.worker.status())))
             case Look(number, root):
                 self._pulse.say(Looked(number, facts_of(self.loop.time(), [self.worker], root)))
+            case Resume(checkpoint, notes, over):
+                self.worker.decided.resume(frontier_of(checkpoint, notes), over)
             case Join():
                 self._join(order)
             case Generation():

@@ -130,5 +130,5 @@ class RunSavepoints:
     def _thin_out(self, count: int) -> None:
         files, directory = self._state.files, self._state.path
         own = [kept.name for kept in savepoints.listed(files, directory) if kept.name.startswith(RUN)]
-        for name in own[: len(own) - count]:
+        for name in own[: max(0, len(own) - count)]:
             savepoints.delete(files, directory, name)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from acker.frontier import NUMBER_BITS, Frontier
+from acker.frontier import HOME_SHIFT, NUMBER_BITS, Frontier, home_of
 from topology.codes.runtime import KNOWN_INPUTS_DROPPED
 from topology.groupings import slot_of, slot_of_identity
 from topology.storage.encoding.entries import OutputClass, packed_columns
@@ -94,9 +94,11 @@ class KnownInputs:
 
     def lives_end(self, owner: int, lost: frozenset[int]) -> None:
         """The life of this owner is over, and these sub-roots stand for nothing any more: what came in their trees goes
-        only once it has come again, whatever number a later life has."""
+        only once it has come again, whatever number a later life has. All messages of its home are of that life, or of
+        one before. `owner` -1: none is over."""
+        home = home_of(owner)
         for _, entry in self:
-            if any(message >> NUMBER_BITS == owner or message in lost for message in each(entry.messages)):
+            if any(message >> HOME_SHIFT == home or message in lost for message in each(entry.messages)):
                 entry.messages = ()
 
     def _look_at_lives(self, frontier: Frontier) -> None:

@@ -145,6 +145,11 @@ class RunCheckpoints:
         return self._coordinator.facts.checkpoint
 
     @property
+    def frontier(self) -> Frontier:
+        """Return the last frontier that was decided in this run."""
+        return self._coordinator.frontier
+
+    @property
     def facts(self) -> CheckpointFacts:
         """Return the facts of the last decided checkpoint."""
         return self._coordinator.facts

@@ -160,6 +160,7 @@ class Deaths:
         report: ReportLine,
     ) -> None:
         self.generation = 1
+        self.over: dict[int, None] = {}  # owners of processes that are dead, in their order
         self._plan = plan
         self._handles = handles
         self._later = later
@@ -177,6 +178,10 @@ class Deaths:
         """Return True if all live workers are in the present generation: the trees of all deaths have failed."""
         return not self._unanswered
 
+    def begins(self, owner: int) -> None:
+        """Handle a process that begins. Its owner may be that of a dead one, 4,096 lives ago (A20)."""
+        self.over.pop(owner, None)
+
     def killed(self, worker: int) -> bool:
         """Return True if the worker's last process was killed, as far as is known."""
         return self._killed.get(worker, True)
@@ -186,6 +191,7 @@ class Deaths:
         started once. If others knew the process, a new generation begins, for all that are present: a worker without a
         link to the dead one may have sent to one that had."""
         self._killed[handle.worker] = handle.killed
+        self.over[handle.owner] = None
         for earlier in self._losses.values():
             earlier.left(handle.owner)
         self._unanswered = {pair for pair in self._unanswered if pair[0] != handle.owner}

@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, Final, Protocol
 
+from acker.frontier import EMPTY, Frontier
 from topology.codes.code import Code
 from topology.codes.runtime import TOO_MANY_WORKER_DEATHS
 from topology.codes.startup import (
@@ -32,6 +33,7 @@ from topology.codes.startup import (
 )
 from topology.errors import KedgeError, StartError, WorkerError
 from topology.plan import Plan
+from topology.runtime.control.frontiers import packed_notes
 from topology.runtime.control.messages import (
     Beat,
     Begin,
@@ -47,6 +49,7 @@ from topology.runtime.control.messages import (
     Ready,
     Recovered,
     Refused,
+    Resume,
     SourcesEnded,
     Start,
     StopWork,
@@ -111,7 +114,8 @@ class Fleet:
     ConfigurationError or a StartError.
 
     `before_death` is called with the reason of each death, and what follows from the death: it calls that, at once or a
-    little later, and by then all workers have been told of every decided checkpoint.
+    little later, and by then all workers have been told of every decided checkpoint. `frontier` returns the last
+    decided one.
     """
 
     def __init__(
@@ -124,6 +128,7 @@ class Fleet:
         report: ReportLine,
         output: Output | None = None,
         before_death: Callable[[str, Callable[[], None]], None] = lambda why, then: then(),
+        frontier: Callable[[], Frontier] = lambda: EMPTY,
     ) -> None:
         self.handles: dict[int, WorkerHandle] = {}  # worker → its current or last process
         self.started = False  # True after all have started once
@@ -138,7 +143,7 @@ class Fleet:
         self._watcher = watcher
         self._report = report
         self._output = output
-        self._before_death = before_death
+        self._before_death, self._frontier = before_death, frontier
         self._loop = asyncio.get_running_loop()
         self.vigil = Vigil(plan.config.blocked_timeout_s, self._loop.time())
         self._away: dict[int, tuple[float, str]] = {}  # worker → since when it is away, and what it waits for outside
@@ -233,6 +238,7 @@ class Fleet:
             self._orphans.begin(begin.directory)
             handle = WorkerHandle(begin, self._environment, heard=self._heard, ended=self._ended, output=self._output)
             self._orphans.add(handle.pid)
+            self._deaths.begins(handle.owner)
         # too few descriptors or processes (F15), or no space to store an incarnation (F16)
         except (KedgeError, OSError) as error:
             if isinstance(error, KedgeError) and not self.started:
@@ -261,15 +267,9 @@ class Fleet:
                 if not self.started:
                     self.fail(as_it_was(word))
                 elif word.trace not in ("", self._reported_trace):
-                    self._reported_trace = (
-                        word.trace
-                    )  # another replacement that fails in the same way logs no traceback
-                    logger.warning(
-                        "worker %d could not start (%s)\n%s",
-                        handle.worker,
-                        word.code or WORKER_DIED_BEFORE_START,
-                        word.trace,
-                    )
+                    self._reported_trace = word.trace  # another one that fails in the same way logs no traceback
+                    code = word.code or WORKER_DIED_BEFORE_START
+                    logger.warning("worker %d could not start (%s)\n%s", handle.worker, code, word.trace)
             case TrialWanted():
                 self._turns.wanted(handle.owner)
             case TrialOver():
@@ -306,6 +306,9 @@ class Fleet:
         others = [present for present in self.handles.values() if present.state in PRESENT]
         handle.address = address
         handle.become(WorkerState.READY)
+        if self.started:
+            frontier = self._frontier()
+            handle.say(Resume(frontier.checkpoint, packed_notes(frontier), (*self._deaths.over,)))
         for other in others:
             self._join(other, [handle])
         self._join(handle, others)

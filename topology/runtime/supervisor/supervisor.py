@@ -208,6 +208,7 @@ class SupervisedRun(RunLifecycle):
             report=self._report,
             output=self._output,
             before_death=checkpoints.died,
+            frontier=lambda: checkpoints.frontier,
         )
         checkpoints.attach(fleet)
         self._all_workers = queries = WorkerQueries(self._plan, fleet)

@@ -20,8 +20,8 @@ from topology.runtime.tasks.outbox import Outbox, Staged, StreamOutlet
 class CheckedOutbox(Outbox):
     """Takes the general way for every emission, and checks it there."""
 
-    def __init__(self, component: str, outlets: list[StreamOutlet], known_as: str = "") -> None:
-        super().__init__(component, outlets, known_as)
+    def __init__(self, component: str, outlets: list[StreamOutlet], known_as: str = "", topology_id: str = "") -> None:
+        super().__init__(component, outlets, known_as, topology_id)
         self.plain = None
 
     def stage(

@@ -63,12 +63,12 @@ class Route:
 
 
 class StreamOutlet:
-    """One stream of the emitting task: its salt and its routes."""
+    """One stream of the emitting task: its salt and its routes. `topology_id` is in names that are no input's (C3)."""
 
-    def __init__(self, cls: type[Record], known_as: str, routes: list[Route]) -> None:
+    def __init__(self, cls: type[Record], known_as: str, routes: list[Route], topology_id: str = "") -> None:
         self.cls = cls
         self.salt = salt(known_as, cls.__name__)
-        self.counted_salt = salt(known_as, f"\0count {cls.__name__}")
+        self.counted_salt = salt(f"{topology_id}\0{known_as}", f"\0count {cls.__name__}")
         self.routes = routes
         only = routes[0] if len(routes) == 1 and routes[0].one is not None and not routes[0].source.tag else None
         self.plain = Plain(self, only) if only is not None else None
@@ -91,10 +91,10 @@ class Plain:
 class Outbox:
     """The outlets of one task. `emitted` counts emissions, replays' too; it only grows."""
 
-    def __init__(self, component: str, outlets: list[StreamOutlet], known_as: str = "") -> None:
+    def __init__(self, component: str, outlets: list[StreamOutlet], known_as: str = "", topology_id: str = "") -> None:
         self.component = component
         self.emitted = 0
-        self._key_salt = salt(known_as or component, "\0key")
+        self._key_salt = salt(f"{topology_id}\0{known_as or component}", "\0key")
         self._outlets = {outlet.cls: outlet for outlet in outlets}
         only = outlets[0] if len(outlets) == 1 else None
         self.plain = only.plain if only else None
@@ -265,14 +265,16 @@ def outbox_of(
     queue: Callable[[str, int], TupleQueue],
     random: Random,
     kind: type[Outbox] = Outbox,
+    topology_id: str = "",
 ) -> Outbox:
     """The outbox of one task of `component` on `worker`; `queue(component, task)` finds the targets' queues."""
     readers, known_as = plan.readers(component), plan.components[component].known_as
-    outlets = [
-        StreamOutlet(cls, known_as, _routes(plan, [read for read in readers if read.cls is cls], worker, queue, random))
+    routes = {
+        cls: _routes(plan, [read for read in readers if read.cls is cls], worker, queue, random)
         for cls in plan.components[component].streams
-    ]
-    return kind(component, outlets, known_as)
+    }
+    outlets = [StreamOutlet(cls, known_as, of_stream, topology_id) for cls, of_stream in routes.items()]
+    return kind(component, outlets, known_as, topology_id)
 
 
 def dead_outbox_of(

@@ -69,7 +69,7 @@ class Building:
             declared = plan.components[name]
             component: Any = prototype_copy(declared)
             seed = Random(random.getrandbits(64))
-            outbox = outbox_of(plan, name, worker, self._queue, seed, outbox_kind)
+            outbox = outbox_of(plan, name, worker, self._queue, seed, outbox_kind, topology_id)
             if declared.kind == "bolt":
                 self.executors[name, task] = self._executor(declared, task, component, outbox, seed)
             else:

@@ -9,7 +9,7 @@ worker as any ledger does. Must not know what is emitted, nor what a message is.
 from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
-from acker.frontier import NUMBER_BITS, Decided
+from acker.frontier import HOME_SHIFT, Decided, home_of
 from acker.identity import derive, salt
 from acker.ledger import Ledger, Tree
 from acker.roots import LAST_ATTEMPT, NUMBER_SHIFT, WORKER_SHIFT, RootSource, message_of
@@ -198,10 +198,11 @@ class SubTrees:
 
     def life_ends(self, owner: int) -> None:
         """The life of this owner is over: its messages come again under other numbers, but for those that a decided
-        frontier has."""
+        frontier has. It may have taken other owners; all messages of its home are of that life, or of one before."""
         self._drop_decided()
+        home = home_of(owner)
         for message, inputs in [*self._inputs.items()]:
-            if any(input_message >> NUMBER_BITS == owner for input_message in inputs):
+            if any(input_message >> HOME_SHIFT == home for input_message in inputs):
                 self._lose(message)
 
     def _drop_decided(self) -> None:

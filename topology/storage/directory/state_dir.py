@@ -409,7 +409,7 @@ class StateDir:
     def _refuse_savepoint(self) -> None:
         """Raise StartError for a kept checkpoint, in which not even a lock is made."""
         file = self.path / _STATE
-        with contextlib.suppress(ValueError, OSError):  # `_load` says what is wrong with it
+        with contextlib.suppress(NewerFormat, ValueError, OSError):  # `_load` says what is wrong with it
             if self.files.look(file) is not None and manifest_of(self.files.read(file, BYTES_MAX)).saved_at:
                 text = f"{self.path} is a kept checkpoint, and no state directory"
                 raise StartError(text, code=SAVEPOINT_AS_STATE_DIR)

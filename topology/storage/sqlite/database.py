@@ -24,6 +24,7 @@ PAGE_BYTES: Final = 1_024  # a small commit writes one page of each table that i
 # Limits of the write-ahead log, in pages of PAGE_BYTES, even if an older file has larger pages:
 LOG_PAGES: Final = 16_000  # from this on, a commit checkpoints the log into the file
 LOG_PAGES_FULL: Final = 128_000  # no commit beyond this while a checkpoint fails for lack of space
+COPIED_PAGES: Final = 10_000  # at a time
 LOG_BYTES_MAX: Final = 1 << 30  # of a log that is read at a start; no commit of Kedge makes a longer one
 
 _SETTINGS: Final = {
@@ -176,14 +177,38 @@ class Database:
 
     def copy_to(self, path: Path) -> None:
         """Copy the whole content to this path, durably; the name is not durable yet. Raises StoreFull if the copy
-        fails, and then a part of it may be there; StoreBroken for this file itself."""
+        fails, and then a part of it may be there; StoreBroken for this file itself.
+
+        SQLite copies: whoever opens and closes the file beside it takes away the process's locks on it (POSIX)."""
         self.checkpoint()
         try:
             if self._files.look(path) is not None:
                 self._files.remove(path)  # a part, of a copy that was given up
-            self._files.copy(self.path, path)
+            self._files.create(path, b"")
+            self._copy_pages(path)
+            file = self._files.open(path)
+            try:
+                file.sync()
+            finally:
+                file.close()
         except OSError as error:
             raise StoreFull(f"{path} can't be written: {error.strerror or error}") from error
+        except (apsw.CorruptError, apsw.NotADBError) as error:  # this file itself
+            self.broken = str(meaning := self._meaning(error))
+            raise meaning from error
+        except apsw.Error as error:
+            raise StoreFull(f"{path} can't be written: {error}") from error
+
+    def _copy_pages(self, path: Path) -> None:
+        copy = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=self._files.vfs or None)
+        try:
+            copy.pragma("journal_mode", "OFF")
+            copy.pragma("synchronous", "OFF")  # it is synced as a whole
+            with copy.backup("main", self._open(), "main") as backup:
+                while not backup.done:
+                    backup.step(COPIED_PAGES)
+        finally:
+            copy.close()
 
     def settle(self) -> None:
         """Make the log that was found when the file was opened durable. Raises StoreFull, StoreBroken."""

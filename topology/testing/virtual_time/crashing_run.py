@@ -140,6 +140,7 @@ class CrashingRun(EmbeddedRun):
         self._failed: BaseException | None = None
         self._over = asyncio.Event()
         self._dead: list[MortalWorker] = []
+        self._owners_over: dict[int, None] = {}
         self._built = False
 
     # -- in place of what a run without deaths does
@@ -340,6 +341,7 @@ class CrashingRun(EmbeddedRun):
         if worker.checkpoints.store is not None:
             self._let_go(worker, worker.checkpoints.store)
         self._dead.append(worker)
+        self._owners_over[worker.owner] = None
         worker.gone.set()
         self._network.detach(worker.worker)
         self.workers.remove(worker)
@@ -400,6 +402,9 @@ class CrashingRun(EmbeddedRun):
         self.workers.sort(key=lambda one: one.worker)
         for other in others:
             self._control.tell(other, partial(other.join, {number: worker.owner}, self._generations.number))
+        self._owners_over.pop(worker.owner, None)
+        over = (*self._owners_over,)
+        self._control.tell(worker, partial(worker.decided.resume, self._coordinator.frontier, over))
         known = {other.worker: other.owner for other in others}
         self._control.tell(worker, partial(worker.join, known, self._generations.number))
         self._loop.call_later(RELINK_S, self._start, worker)
