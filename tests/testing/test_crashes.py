@@ -241,6 +241,34 @@ def test_code_of_the_dead_that_had_not_begun_is_closed_so_that_python_does_not_w
     assert ran == []
 
 
+def test_a_task_that_is_due_while_its_worker_stands_still_does_nothing_once_that_is_killed() -> None:
+    """What was due may be the last that knows of the task; as garbage it would say that it was destroyed."""
+    ran: list[str] = []
+
+    async def waits() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            ran.append("cleaned up")
+
+    async def main() -> None:
+        loop, life = asyncio.get_running_loop(), SimulatedProcess()
+        assert isinstance(loop, VirtualLoop)
+        task = life.task(waits())
+        await asyncio.sleep(1)
+        loop.pause(life)
+        task.cancel()
+        del task
+        await asyncio.sleep(1)
+        gc.collect()
+        loop.kill(life)
+        gc.collect()
+        await asyncio.sleep(1)
+
+    run_virtual(main())
+    assert ran == []
+
+
 class ToWorkerOne(Grouping):
     """The second task of two."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from coordinator_kit import KEEP, NOTE, SETTLE, Stage, begun, story, turns
 
+from acker.frontier import Frontier
 from topology.runtime.checkpoints.coordinator import AGAIN_FIRST_S, GivenUp
 from topology.storage.store import StoreFull
 
@@ -72,16 +73,29 @@ async def test_after_one_that_was_given_up_it_waits_longer_each_time() -> None:
     loop = asyncio.get_running_loop()
     times: list[float] = []
 
-    def members() -> None:
+    def is_full(frontier: Frontier, *, alone: bool) -> None:
         times.append(round(loop.time(), 3))
+        stage.coordinator.unprepared(0, frontier.checkpoint, "it is full")
 
-    stage.coordinator._members = members
+    stage.puppets[0].send_barrier = is_full
     running = asyncio.ensure_future(stage.coordinator.run())
     await asyncio.sleep(20)
     running.cancel()
     gaps = [round(later - before, 3) for before, later in pairwise(times)]
     assert gaps[:4] == [AGAIN_FIRST_S, 2 * AGAIN_FIRST_S, 4 * AGAIN_FIRST_S, 8 * AGAIN_FIRST_S]
     assert max(gaps) == 5.0
+
+
+@story
+async def test_while_a_worker_is_away_it_looks_often_as_others_wait_for_the_next_one() -> None:
+    stage = Stage(answers=True)
+    there, stage.members = stage.members, None
+    running = asyncio.ensure_future(stage.coordinator.run())
+    await asyncio.sleep(3)
+    stage.members = there
+    await asyncio.sleep(1.1 * AGAIN_FIRST_S)
+    assert stage.decided == [7]
+    running.cancel()
 
 
 # -- cancelled

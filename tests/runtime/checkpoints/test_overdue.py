@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +35,10 @@ class Member:
     def send_decided(self, checkpoint: int) -> None:
         if self._stuck != "settle":
             self._of().settled(self.worker, checkpoint)
+
+    def send_copy(self, checkpoint: int, folder: Path) -> None:
+        if self._stuck != "copy":
+            self._of().copied(self.worker, checkpoint, 1, "")
 
     def send_given_up(self, checkpoint: int) -> None:
         pass
@@ -96,6 +101,24 @@ def test_all_workers_that_a_checkpoint_waits_for_are_named(caplog: pytest.LogCap
 def test_a_decision_that_the_disk_does_not_take_is_named(caplog: pytest.LogCaptureFixture) -> None:
     run_virtual(_taking([Member(0), Member(1)], 12.0, never))
     assert lines(caplog) == ["checkpoint 5 is not decided after 10 s: the decision is not on the disk yet (K573)"]
+
+
+def test_a_copy_that_takes_long_is_named_too(caplog: pytest.LogCaptureFixture) -> None:
+    async def copying() -> None:
+        members = [Member(0), Member(1, "copy")]
+        coordinator = Coordinator(lambda: members, at_once, first=4, every_s=0.2)
+        for member in members:
+            member.coordinator = coordinator
+        copies = asyncio.ensure_future(coordinator.copies(Path("kept")))
+        await asyncio.sleep(12)
+        coordinator.copied(1, 5, 1, "")
+        assert await copies == {0: 1, 1: 1}
+        await asyncio.sleep(60)
+
+    run_virtual(copying())
+    assert lines(caplog) == [
+        "the copy of checkpoint 5 is not ready after 10 s: worker 1 has not copied its store (K573)"
+    ]
 
 
 def test_it_is_reported_again_each_time_after_twice_as_long(caplog: pytest.LogCaptureFixture) -> None:

@@ -21,7 +21,7 @@ def frontier(newest: int, *unfinished: int, life: int = LIFE, dropped: tuple[int
 def knows(*numbers: int) -> KnownInputs:
     known = KnownInputs("counts")
     for number in numbers:
-        known.now[7, number] = KnownInput((message(number),))
+        known.now[7, number] = KnownInput(message(number))
     return known
 
 

@@ -141,7 +141,7 @@ class Coordinator:
             else:
                 self._report_given_up(begun_at)
                 await asyncio.sleep(again_s)
-                again_s = min(2 * again_s, AGAIN_LAST_S)
+                again_s = min(2 * again_s, AGAIN_LAST_S) if self._members() else AGAIN_FIRST_S
 
     async def _due(self, at: float) -> None:
         if not self._wanted.is_set():
@@ -194,9 +194,11 @@ class Coordinator:
                 raise GivenUp("a worker is away")
             self._copies, self._problems = {}, []
             checkpoint = self._last
+            watch = self._loop.call_later(LATE_S, self._report_late, checkpoint, LATE_S)
             try:
                 await self._all(checkpoint, COPY, members, lambda member: member.send_copy(checkpoint, folder))
             finally:
+                watch.cancel()
                 self._present, self._answers = (0, ""), None
             if self._problems:
                 raise GivenUp("; ".join(self._problems))

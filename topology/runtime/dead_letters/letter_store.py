@@ -29,7 +29,6 @@ _Sent: TypeAlias = tuple[
     int,
     dict[str, Letter],
     dict[str, int],
-    list[frozenset[int]],
     list[asyncio.Future[None]],
     dict[str, _Undecided],
 ]
@@ -75,9 +74,8 @@ class LetterStore:
         self._taken: list[Burial] = []  # there is room for them; gathered, or about to be
         self._changed: dict[str, Letter] = {}  # letters to be stored as they are now, including those of `_taken`
         self._gone: dict[str, int] = {}  # name → the bytes that its letter had
-        self._held: list[frozenset[int]] = []  # numbers of messages that are done after the next commit
         self._waiters: list[asyncio.Future[None]] = []
-        self._sent: _Sent = 0, {}, {}, [], [], {}  # the share of all these in the commit in progress
+        self._sent: _Sent = 0, {}, {}, [], {}  # the share of all these in the commit in progress
         # of messages that died in this life, while their letters are there (E1)
         self._numbers: dict[str, frozenset[int]] = {}
         # letters in flight as they are now, and the number of their users
@@ -168,15 +166,14 @@ class LetterStore:
     def change(
         self, letter: Letter, *, done: frozenset[int] = frozenset(), again: Callable[[], None] | None = None
     ) -> None:
-        """Store the letter as it is now. `done` are numbers of messages that are done once it is stored. `again` is
-        called if the run goes back to a checkpoint before that: the letter is to be delivered once more."""
+        """Store the letter as it is now. `done` are numbers of messages that are done with the checkpoint that stores
+        it. `again` is called if the run goes back to one before that: the letter is to be delivered once more."""
         if not self.keeps:
             if letter.served:
                 self._forget(letter.name, size_of(letter))
             return
         self._changed[letter.name] = letter
         self._update(letter.name, letter)
-        self._held.append(done)
         if again is not None:
             self._undecided[letter.name] = again, done
         self._checkpoints.want()
@@ -184,14 +181,13 @@ class LetterStore:
     def remove(
         self, letter: Letter, *, done: frozenset[int] = frozenset(), again: Callable[[], None] | None = None
     ) -> None:
-        """Remove a letter that was replayed or dropped. `done` are numbers of messages that are done once that is
-        stored; `again` as for `change`."""
+        """Remove a letter that was replayed or dropped. `done` are numbers of messages that are done with the
+        checkpoint that lacks it, and so is its own message; `again` as for `change`."""
         if again is not None:
             self._undecided[letter.name] = again, done
         self._gone[letter.name] = size_of(letter)
         self._removed[letter.name] = letter.origin
         self._update(letter.name, None)
-        self._held.append(done)
         self._checkpoints.want()
 
     def durable(self) -> asyncio.Future[None]:
@@ -203,7 +199,7 @@ class LetterStore:
 
     def now(self, letter: Letter) -> Letter | None:
         """Return the present form of a letter that was read from the store, or None if it is gone."""
-        _, changed, gone, _, _, _ = self._sent
+        _, changed, gone, _, _ = self._sent
         name = letter.name
         if name in self._gone or name in gone:
             return None
@@ -248,15 +244,15 @@ class LetterStore:
         for burial in self._taken:
             burial.tree.value = 0  # done in this very commit: the marks are gathered next (E2)
         changes.gone += self._gone
-        self._sent = len(self._taken), self._changed, self._gone, self._held, self._waiters, self._undecided
-        self._changed, self._gone, self._held, self._waiters = {}, {}, [], []
+        self._sent = len(self._taken), self._changed, self._gone, self._waiters, self._undecided
+        self._changed, self._gone, self._waiters = {}, {}, []
         self._undecided = {}
 
     def kept(self) -> None:
         if not self.keeps:
             return
-        count, changed, gone, _, waiters, _ = self._sent
-        self._sent = 0, {}, {}, [], [], {}
+        count, changed, gone, waiters, _ = self._sent
+        self._sent = 0, {}, {}, [], {}
         buried, self._taken = self._taken[:count], self._taken[count:]
         for burial in buried:
             self._over(burial)
@@ -278,11 +274,10 @@ class LetterStore:
             self._checkpoints.want()
 
     def not_kept(self) -> None:
-        _, changed, gone, held, waiters, undecided = self._sent
-        self._sent = 0, {}, {}, [], [], {}
+        _, changed, gone, waiters, undecided = self._sent
+        self._sent = 0, {}, {}, [], {}
         self._changed = {**changed, **self._changed}
         self._gone = {**gone, **self._gone}
-        self._held = [*held, *self._held]
         self._waiters = [*waiters, *self._waiters]
         self._undecided = {**undecided, **self._undecided}
 
@@ -343,12 +338,13 @@ class LetterStore:
         return frozenset(self._removed.values())
 
     def unfinished(self) -> set[int]:
-        """Return the numbers of messages that count as not done. Nothing of them may be forgotten (E1, D17)."""
+        """Return the numbers of messages that count as not done. Nothing of them may be forgotten (E1, D17). One whose
+        letter goes is done in the checkpoint that lacks the letter: a later one would be too late, if this life ends
+        before it."""
         burials: Iterable[Burial] = (*self._waiting, *self._taken)
+        gone = Counter(self._removed.values())
         return set().union(
-            *self._numbers.values(),
-            *self._given_again.values(),
+            *(numbers for name, numbers in self._numbers.items() if name not in self._removed),
+            *(numbers for origin, numbers in self._given_again.items() if gone[origin] < self._origins[origin]),
             *(burial.numbers for burial in burials),
-            *self._held,
-            *self._sent[3],
         )

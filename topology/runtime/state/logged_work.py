@@ -27,8 +27,9 @@ OPEN_BYTES_MAX: Final = 1 << 20  # of their records, about
 LOGGED_BYTES_MAX: Final = RECORD_BYTES_MAX - (1 << 20)  # of the value and the outputs of one input, about
 
 # An input that was processed and whose outputs wait for the log: the tuple, or None if its generation is over; its
-# outputs, and what is known of it, or None if it can't come again. A plain tuple: the hot path makes many.
-Work: TypeAlias = tuple[Tuple[Any] | None, Sequence[Record], KnownInput | None]
+# outputs, what is known of it, or None if it can't come again, and bytes of memory, about. A plain tuple: the hot path
+# makes many.
+Work: TypeAlias = tuple[Tuple[Any] | None, Sequence[Record], KnownInput | None, int]
 
 
 class LoggedWork:
@@ -98,7 +99,7 @@ class LoggedWork:
         if entry is not None:
             entry.out = False
         self._records_bytes += needs
-        self.open.append((tup, records, entry))
+        self.open.append((tup, records, entry, size))
         self.count += 1
         self.bytes += size
 
@@ -114,7 +115,7 @@ class LoggedWork:
         on."""
         known = (entry.key, None, tup.origin, tup.identity, entry.messages, entry.outputs, entry.first)
         self._records.append((*known, entry.slot, entry.timer) if entry.slot >= 0 else known)
-        self.open.append((tup, records, entry))
+        self.open.append((tup, records, entry, ENTRY_BYTES))
         self.count += 1
         self.bytes += ENTRY_BYTES
 
@@ -142,7 +143,7 @@ class LoggedWork:
             gone += self._written.popleft()[1]
         if gone:
             self.count -= len(gone)
-            self.bytes = 0 if not self.count else self.bytes - len(gone) * ENTRY_BYTES
+            self.bytes -= sum([work[3] for work in gone])
             self._let_go(gone)
 
     # -- what waits
@@ -150,7 +151,7 @@ class LoggedWork:
     def tuples(self) -> Iterator[Tuple[Any]]:
         """Yield the tuples that wait, and those that came again and wait with them."""
         written = (work for _, works in self._written for work in works)
-        for tup, _, entry in (*written, *self._taken, *self.open):
+        for tup, _, entry, _ in (*written, *self._taken, *self.open):
             if tup is not None:
                 yield tup
             if entry is not None and entry.waiting:
@@ -164,5 +165,5 @@ class LoggedWork:
 
 
 def _without_tuple(work: Work) -> Work:
-    tup, records, entry = work
-    return (tup if tup is not None and not tup.root and type(tup.record) is Due else None), records, entry
+    tup, records, entry, size = work
+    return (tup if tup is not None and not tup.root and type(tup.record) is Due else None), records, entry, size

@@ -281,7 +281,7 @@ class StateExecutor(SerialByKeyExecutor):
         if self.is_cut_off:
             return
         with entered(self.place):
-            for tup, records, entry in gone:
+            for tup, records, entry, _ in gone:
                 if tup is not None:
                     try:
                         sent = self._emit(tup, records, entry) if records and type(tup.record) is not Due else 0

@@ -8,7 +8,7 @@ sent by `timer_outputs`. Must not know how state is kept.
 
 import asyncio
 import heapq
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -148,10 +148,14 @@ class TaskTimers:
     def go_back(self, keys: Mapping[bytes, Mapping[str, int]]) -> None:
         """The state is as in an earlier snapshot: these keys have these timers."""
         self.outputs.go_back()
+        self._out = {record for record in self._out if record.key not in keys}
+        self._later &= self._out
+        gone = defaultdict[bytes, list[str]](list)
+        for key, name in self._set:
+            if key in keys and name not in keys[key]:
+                gone[key].append(name)
         for key, timers in keys.items():
-            self._out = {record for record in self._out if record.key != key}
-            self._later &= self._out
-            self.set(key, timers, [name for of, name in self._set if of == key and name not in timers])
+            self.set(key, timers, gone[key])
             self._end_again(Due(key, name, due) for name, due in timers.items())
 
     def drain(self) -> None:

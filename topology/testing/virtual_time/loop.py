@@ -188,8 +188,8 @@ class VirtualLoop(base_events.BaseEventLoop):
         Call it from `between_turns`. What the life has opened, for example files and threads, stays open.
         """
         life.over = self._killed = True
-        self._paused.pop(life, None)
         dead = [item for item, owner in self._life_of.items() if owner is life]
+        self._paused.pop(life, None)  # perhaps the last reference to a task: `dead` has it now
         self._asyncgens.difference_update(dead)
         if not _graves:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(_graves))  # kept at Python's end too, when modules are emptied
