@@ -87,6 +87,8 @@ def _silent(directory: Path, seconds: int) -> None:
 def show_all(directory: Path, *, as_json: bool) -> None:
     """Print all kept checkpoints of a state directory, the newest last."""
     there = savepoints.listed(DiskFiles(), directory)
+    for name in savepoints.damaged(DiskFiles(), directory):
+        terminal.say(f"checkpoint {name} is damaged; delete it: kedge state checkpoint --delete {name}")
     if as_json:
         for kept in there:
             terminal.put(json.dumps(_fields(kept)))
@@ -103,8 +105,8 @@ def show_all(directory: Path, *, as_json: bool) -> None:
 
 def delete(directory: Path, name: str) -> None:
     """Delete a kept checkpoint of a state directory. Raises StartError, ConfigurationError."""
-    one = savepoints.delete(DiskFiles(), directory, name)
-    terminal.put(f"{printable(called(directory))}: deleted checkpoint {one.name}")
+    savepoints.delete(DiskFiles(), directory, name)
+    terminal.put(f"{printable(called(directory))}: deleted checkpoint {name}")
 
 
 def offered(incomplete: str) -> list[str]:

@@ -455,10 +455,10 @@ STATE_LOG_UNUSABLE: Final = Code(
 )
 DECISION_FILE_MISSING: Final = Code(
     "K481",
-    "Decision file is missing",
+    "Decision file is missing, or older",
     "A run with several workers notes in the file `decided` of the state directory which checkpoint is decided. Some "
-    "worker had prepared a checkpoint when the run was interrupted, and without the file nobody knows whether it "
-    "counts.",
+    "worker had prepared a checkpoint when the run was interrupted, and without the newest file nobody knows whether "
+    "it counts.",
     "put the file back; or go back to the checkpoint before, which gives up the positions, dead letters and state "
     "since then, by --accept-loss.",
 )

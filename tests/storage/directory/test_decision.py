@@ -44,6 +44,10 @@ def test_it_begins_with_a_number_and_numbers_only_grow(disk: FaultyFiles, file: 
         assert file.checkpoint == read(disk.directory) == checkpoint
     with closing(DecisionFile(disk, file.path, begins=77)) as again:
         assert again.checkpoint == 1 << 40, "it is there: what it begins with is what it has"
+    with closing(DecisionFile(disk, file.path, begins=(1 << 40) + 5)) as again:
+        assert again.checkpoint == read(disk.directory) == (1 << 40) + 5, (
+            "but for what a run with one worker has decided"
+        )
 
 
 def test_wherever_a_decision_ends_it_is_made_or_it_is_not_F20(tmp_path: Path, disk: FaultyFiles) -> None:
@@ -173,6 +177,24 @@ def test_without_the_file_nobody_knows_of_what_was_prepared_unless_a_store_was_t
         assert decided_in(files, tmp_path, [one, other], accept_loss=True) == 0
         one.decided(1)
         assert decided_in(files, tmp_path, [one, other]) == 1
+
+
+def test_an_older_copy_of_the_file_does_not_say_what_was_decided_since(tmp_path: Path) -> None:
+    files = DiskFiles()
+    with store(made(tmp_path / "worker-0.db")) as one, store(made(tmp_path / "worker-1.db", 1)) as other:
+        DecisionFile(files, tmp_path / NAME, begins=2).close()
+        for each in (one, other):
+            each.prepare(4, Changes(marks=[mark(1)]))
+            each.decided(4)
+            each.prepare(5, Changes(marks=[mark(2)]))
+        with pytest.raises(
+            StartError, match="decided is an older copy, of checkpoint 2, and does not say whether"
+        ) as told:
+            decided_in(files, tmp_path, [one, other])
+        assert str(told.value.code) == "K481"
+        assert decided_in(files, tmp_path, [one, other], accept_loss=True) == 4
+        DecisionFile(files, tmp_path / NAME, begins=4).close()
+        assert decided_in(files, tmp_path, [one, other]) == 4, "5 was not decided"
 
 
 def test_of_a_decision_that_a_full_disk_has_cut_short_nothing_stays_P14(

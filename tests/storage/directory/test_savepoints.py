@@ -207,10 +207,12 @@ def test_a_beginning_that_lost_its_checkpoint_says_so_and_may_begin_from_another
         another = keep(state, "another", NOW)
     left = next(left for left in range(1_000) if is_replacing(machine, left))
     print(f"interrupted before operation {left}")
-    savepoints.delete(machine.files, RUN, "friday")
-    with pytest.raises(StartError, match="there is no checkpoint 'friday'") as told:
+    with pytest.raises(StartError, match="'friday' is being put in place"):
+        savepoints.delete(machine.files, RUN, "friday")
+    machine.files.remove(savepoints.folder_of(RUN, "friday") / "state.json")  # by hand
+    with pytest.raises(StartError, match="was being given what checkpoint friday has, and was interrupted") as told:
         contents(machine, RUN)
-    assert str(told.value.code) == "K803"
+    assert str(told.value.code) == "K810"
     with closing(StateDir(RUN, "t", files=machine.files)) as state:
         begin_from(state, another.path, "t", NOW)
     assert contents(machine, RUN) == LATER
@@ -440,6 +442,37 @@ def test_a_store_that_is_copied_stays_locked_D6(tmp_path: Path) -> None:
     with closing(SqliteStore(DiskFiles(), tmp_path / "copy.db")) as copy:
         assert copy.loaded.deaths == 1
     assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600
+
+
+def test_what_a_killed_process_has_left_of_a_copy_is_removed_by_the_next_one_of_any_name(tmp_path: Path) -> None:
+    kept_with_a_value(tmp_path / "run")
+    left = savepoints.folder_of(tmp_path / "run", "auto-20260101-000000")
+    left.mkdir()
+    (left / "worker-0.db").write_bytes(b"a part")
+    with closing(StateDir(tmp_path / "run", "t")) as state:
+        state.check_files()
+        keep(state, "saturday", NOW)
+    assert sorted(path.name for path in left.parent.iterdir()) == ["friday", "saturday"]
+
+
+def test_a_damaged_one_is_named_and_can_be_deleted(tmp_path: Path) -> None:
+    one = kept_with_a_value(tmp_path / "run")
+    (one.path / "state.json").write_text("{")
+    assert savepoints.damaged(DiskFiles(), tmp_path / "run") == ["friday"]
+    assert savepoints.listed(DiskFiles(), tmp_path / "run") == []
+    savepoints.delete(DiskFiles(), tmp_path / "run", "friday")
+    assert not one.path.exists()
+
+
+def test_no_link_is_followed_to_keep_one_S5(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    with closing(StateDir(tmp_path / "run", "t")) as state:
+        state.check_files()
+        state.make_stores([0])
+        (tmp_path / "run/checkpoints").symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(StartError, match="is no directory of this user, or a link"):
+            keep(state, "friday", NOW)
+    assert [*(tmp_path / "elsewhere").iterdir()] == []
 
 
 def test_files_of_components_are_in_none(tmp_path: Path) -> None:

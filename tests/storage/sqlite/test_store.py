@@ -9,11 +9,11 @@ import pytest
 from durable_kit import FaultyFiles, begun, full, letter, made, mark, store, sync_fails, trial, write_fails
 
 from topology.errors import StartError
-from topology.storage.sqlite import tables
+from topology.storage.sqlite import state_table, tables
 from topology.storage.sqlite.database import PAGE_BYTES, Database
 from topology.storage.sqlite.store import SqliteStore
 from topology.storage.store import StoreBroken, StoreFull
-from topology.storage.values import Changes
+from topology.storage.values import Changes, EntryRow, StateChange, StateRow
 
 IDS = [1, "1", b"1", 0, -1, 2**63, -(2**63) - 1, 2**200, "", b"", "\ud800", "ä\0", b"\xff\0"]
 
@@ -236,6 +236,24 @@ def test_a_letter_that_is_too_long_is_refused_and_the_others_of_its_commit_are_n
             one.commit(Changes(marks=[mark(1)], letters=[letter("")]))
         one.commit(Changes(letters=[letter("0-2")]))
         assert (one.names(), one.reread().marks) == (["0-2"], ())
+
+
+def test_no_checkpoint_is_prepared_that_could_not_be_taken_in_once_it_is_decided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory could not be opened any more."""
+    monkeypatch.setattr(tables, "ROW_BYTES_MAX", 1_000)
+    monkeypatch.setattr(state_table, "ROW_BYTES_MAX", 1_000)
+    with store(made(tmp_path / "worker-0.db")) as one:
+        for changes in (
+            Changes(states=[StateChange("count", [StateRow(1, b"key", bytes(1_001))], 0)]),
+            Changes(entries=[EntryRow("count", bytes(1_001))]),
+        ):
+            with pytest.raises(ValueError, match="bytes"):
+                one.prepare(1, changes)
+            with pytest.raises(ValueError, match="bytes"):
+                one.conclude(1, changes)
+        assert (one.prepared, one.checkpoint) == (0, 0)
 
 
 def test_what_is_read_anew_while_positions_are_filed_is_not_the_letters(

@@ -16,7 +16,7 @@ import msgspec
 from acker.frontier import HOME_SHIFT, NUMBER_BITS, Frontier, home_of
 from topology.codes.runtime import KNOWN_INPUTS_DROPPED
 from topology.groupings import slot_of, slot_of_identity
-from topology.storage.encoding.entries import OutputClass, packed_columns
+from topology.storage.encoding.entries import ENTRIES_MAX, OutputClass, packed_columns
 
 Pair = tuple[int, int]
 Messages = int | tuple[int, ...]  # the messages that an input came in: its roots without their attempts; () if unknown
@@ -174,6 +174,22 @@ class KnownInputs:
 def each(messages: Messages) -> tuple[int, ...]:
     """Return the messages that an input came in, each by itself."""
     return messages if isinstance(messages, tuple) else (messages,)
+
+
+def packed_groups(
+    classes: Sequence[OutputClass], found: dict[Pair, KnownInput], lost: frozenset[int] = frozenset()
+) -> Iterator[bytes]:
+    """Yield rows of these inputs, of ENTRIES_MAX bytes each, about, except for a single larger one."""
+    group: dict[Pair, KnownInput] = {}
+    size = 0
+    for pair, entry in found.items():
+        group[pair] = entry
+        size += entry.size
+        if size > ENTRIES_MAX:
+            yield packed_entries(classes, group, lost)
+            group, size = {}, 0
+    if group:
+        yield packed_entries(classes, group, lost)
 
 
 def packed_entries(

@@ -23,7 +23,7 @@ from topology.runtime.failures import Reason
 from topology.runtime.state.due_times import Due
 from topology.runtime.state.key_values import KeyValues, timers_in
 from topology.runtime.state.keyed_executor import SerialByKeyExecutor, messages_of
-from topology.runtime.state.known_inputs import KnownInput, KnownInputs, packed_entries
+from topology.runtime.state.known_inputs import KnownInput, KnownInputs, packed_groups
 from topology.runtime.state.logged_work import LoggedWork, Work
 from topology.runtime.state.packed_outputs import NOTHING, PackedOutputs
 from topology.runtime.state.timers import TaskTimers
@@ -319,8 +319,8 @@ class StateExecutor(SerialByKeyExecutor):
         changes.marks += self._fired_marks
         if (change := self.keys.pack()) is not None:
             changes.states.append(change)
-        if found:
-            changes.entries.append(EntryRow(self.known_as, packed_entries(self._outputs.classes, found, frontier.lost)))
+        groups = packed_groups(self._outputs.classes, found, frontier.lost)
+        changes.entries.extend([EntryRow(self.known_as, row) for row in groups])
 
     def kept(self) -> None:
         self.keys.kept()

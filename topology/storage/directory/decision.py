@@ -38,8 +38,8 @@ _RECORD_BYTES: Final = _record.size + _sum.size
 
 
 class DecisionFile:
-    """The open file; it is made, durably, with the number `begins` if it is not there. All methods block; call them in
-    sequence. Raises StartError if the file is damaged, a link or unusable.
+    """The open file; it is made, durably, with the number `begins` if it is not there, and has that one if it has less.
+    All methods block; call them in sequence. Raises StartError if the file is damaged, a link or unusable.
 
     The directory must be locked. Numbers only grow, over all runs of a directory.
     """
@@ -58,6 +58,12 @@ class DecisionFile:
                 raise
         except OSError as error:
             raise _unusable(path, error.strerror or str(error)) from error
+        if self.checkpoint < begins:  # of a run with one worker, which decides without it
+            try:
+                self.decide(begins)
+            except (StoreFull, StoreBroken) as error:
+                self.close()
+                raise _unusable(path, str(error)) from error
 
     @property
     def checkpoint(self) -> int:
@@ -114,20 +120,27 @@ def decided_in(files: Files, directory: Path, stores: Iterable[SqliteStore], *, 
     that a store has.
 
     Raises StartError if a store has prepared a checkpoint and nothing tells whether it is decided, because the file is
-    not there; with `accept_loss` it is not.
+    not there, or is an older copy: a run that prepares one has the decided one in it. With `accept_loss` it is not.
     """
     stores = [*stores]
     most = max((store.checkpoint for store in stores), default=0)
+    known = known_in(files, directory)
+    unknown = max((store.prepared for store in stores), default=0)
+    if not accept_loss and unknown > most and known < most:
+        what = "is missing, which says" if known < 0 else f"is an older copy, of checkpoint {known}, and does not say"
+        raise StartError(
+            f"{directory / NAME} {what} whether checkpoint {unknown} is decided", code=DECISION_FILE_MISSING
+        )
+    return max(most, known)
+
+
+def known_in(files: Files, directory: Path) -> int:
+    """Return the decided checkpoint that the file of a directory knows of; -1 if there is none. Raises StartError."""
     path = directory / NAME
     try:
-        if _is_there(files, path):
-            return max(most, *_slots_of(path, files.read(path, SLOT * SLOTS + 1)))
+        return max(_slots_of(path, files.read(path, SLOT * SLOTS + 1))) if _is_there(files, path) else -1
     except OSError as error:
         raise _unusable(path, error.strerror or str(error)) from error
-    if not accept_loss and (unknown := max((store.prepared for store in stores), default=0)) > most:
-        text = f"{path} is missing, which says whether checkpoint {unknown} is decided"
-        raise StartError(text, code=DECISION_FILE_MISSING)
-    return most
 
 
 def _is_there(files: Files, path: Path) -> bool:

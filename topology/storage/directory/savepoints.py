@@ -109,18 +109,30 @@ def made(files: Files, directory: Path, name: str) -> Iterator[Path]:
 
 def begun(files: Files, directory: Path, name: str) -> Path:
     """Return the new folder of a savepoint, for the copies of stores. `complete` makes it one, and `given_up` removes
-    it. No other process may make one in this directory meanwhile. Raises StartError."""
+    it. No other process may make one in this directory meanwhile: what interrupted ones have left is removed. Raises
+    StartError."""
     folder = folder_of(directory, name)
     try:
         if files.look(folder / STATE) is not None:
             text = f"there is a checkpoint {name!r} already, in {printable(str(folder))}"
             raise StartError(text, code=SAVEPOINT_EXISTS)
-        _remove(files, folder)
         make_directories(files, directory / HOME)
+        _check_plain(files, name, directory / HOME)
+        for each in (folder_of(directory, other) for other in _names(files, directory)):
+            if files.look(each / STATE) is None:
+                _remove(files, each)
         make_directories(files, folder)
+        _check_plain(files, name, folder)
     except OSError as error:
         raise failed(name, f"{folder} can't be written: {error.strerror or error}") from error
     return folder
+
+
+def _check_plain(files: Files, name: str, path: Path) -> None:
+    """Raise StartError for a link, and for a directory of another user (S5)."""
+    status = files.look(path)
+    if status is None or status.kind != "directory" or not status.ours:
+        raise failed(name, f"{path} is no directory of this user, or a link")
 
 
 def given_up(files: Files, folder: Path) -> None:
@@ -170,16 +182,35 @@ def listed(files: Files, directory: Path) -> list[Savepoint]:
     return sorted(there, key=lambda kept: (kept.at, kept.name))
 
 
-def delete(files: Files, directory: Path, name: str) -> Savepoint:
-    """Delete a savepoint. Raises StartError, ConfigurationError."""
-    one = found(files, folder_of(directory, checked_name(name, own=True)))
+def damaged(files: Files, directory: Path) -> list[str]:
+    """Return the names of the savepoints of a directory that can't be read, by name. Raises OSError."""
+    there = {name for name in _names(files, directory) if files.look(folder_of(directory, name) / STATE) is not None}
+    return sorted(there - {one.name for one in listed(files, directory)})
+
+
+def delete(files: Files, directory: Path, name: str) -> None:
+    """Delete a savepoint, whatever is in it. Raises StartError, also for one that is being put in place in the
+    directory; ConfigurationError."""
+    path = folder_of(directory, checked_name(name, own=True))
     try:
-        files.remove(one.path / STATE)  # from now on it is none
-        files.sync_directory(one.path)
-        _remove(files, one.path)
+        if files.look(path / STATE) is None:
+            raise _without(files, path)
+        if _is_replacing(files, directory) == str(path.absolute()):
+            text = f"the checkpoint {name!r} is being put in place in {directory}: run with --from {name} first"
+            raise StartError(text, code=SAVEPOINT_FAILED)
+        files.remove(path / STATE)  # from now on it is none
+        files.sync_directory(path)
+        _remove(files, path)
     except OSError as error:
-        raise failed(name, f"{one.path} can't be removed: {error.strerror or error}") from error
-    return one
+        text = f"the checkpoint {name!r} can't be deleted: {path}: {error.strerror or error}"
+        raise StartError(text, code=SAVEPOINT_FAILED) from error
+
+
+def _is_replacing(files: Files, directory: Path) -> str:
+    """Return the path of the savepoint that is being put in place in a directory; empty for none."""
+    with contextlib.suppress(OSError, ValueError, NewerFormat):
+        return manifest_of(files.read(directory / STATE, BYTES_MAX)).replacing
+    return ""
 
 
 def _names(files: Files, directory: Path) -> list[str]:

@@ -18,7 +18,7 @@ from typing import Final
 
 from acker.identity import KEY_BYTES
 from topology.codes.code import NEW_DIRECTORY
-from topology.codes.savepoints import SAVEPOINT_AS_STATE_DIR, SAVEPOINT_WITHOUT_FILES
+from topology.codes.savepoints import SAVEPOINT_AS_STATE_DIR, SAVEPOINT_NOT_PLACED, SAVEPOINT_WITHOUT_FILES
 from topology.codes.startup import (
     COMPONENT_FILES_NOT_REMOVED,
     NEWER_STATE_DIR_FORMAT,
@@ -334,7 +334,12 @@ class StateDir:
 
     def _replace_all(self) -> None:
         source = Path(self._manifest.replacing)
-        kept = savepoints.found(self.files, source).manifest
+        try:
+            kept = savepoints.found(self.files, source).manifest
+        except StartError as error:
+            text = f"{self.path} was being given what checkpoint {source.name} has, and was interrupted; now {error}"
+            before = "begin from another one; what the directory had is one that begins with before-: --from before-…"
+            raise StartError(text, code=SAVEPOINT_NOT_PLACED, next=before) from error
         try:
             for name in self.files.names(self.path):
                 if is_content(name):

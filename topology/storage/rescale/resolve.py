@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from topology.codes.startup import OLDER_STATE_NOT_DRAINED, STATE_LOSS_ACCEPTED
 from topology.errors import StartError
-from topology.storage.directory.decision import NAME, decided_in
+from topology.storage.directory.decision import NAME, decided_in, known_in
 from topology.storage.directory.state_dir import StateDir
 from topology.storage.encoding.entries import NamedEntry, named, packed_named
 from topology.storage.log.opening import log_paths
@@ -58,9 +58,12 @@ def _drop_log(state: StateDir, store: SqliteStore) -> None:
 def _without_decision(state: StateDir, stores: Mapping[int, SqliteStore], decided: int) -> list[str]:
     """Return a sentence if it was accepted that no file says of a checkpoint whether it is decided."""
     unknown = max((store.prepared for store in stores.values()), default=0)
-    if unknown <= decided or state.files.look(state.path / NAME) is not None:
+    known = known_in(state.files, state.path)
+    if unknown <= decided or known >= max((store.checkpoint for store in stores.values()), default=0):
         return []
     what = f"the file {NAME} is missing, so checkpoint {unknown} is lost if it was decided"
+    if known >= 0:
+        what = f"the file {NAME} is an older copy, of checkpoint {known}, so checkpoint {unknown} is lost if it was decided"
     return [f"--accept-loss: {what} ({STATE_LOSS_ACCEPTED})"]
 
 

@@ -473,3 +473,15 @@ def _check_next(decided: int, checkpoint: int, changes: Changes) -> None:
     if checkpoint <= decided:
         raise ValueError(f"checkpoint {checkpoint} comes after {decided}, which is decided")
     _check_names(changes)
+    _check_sizes(changes)
+
+
+def _check_sizes(changes: Changes) -> None:
+    """Raise ValueError for a row that the store would refuse once the checkpoint is decided."""
+    sizes = [len(row.key) + len(row.body) for change in changes.states for row in change.rows]
+    if (longest := max(sizes, default=0)) > state_table.ROW_BYTES_MAX:
+        most = f"{state_table.ROW_BYTES_MAX:,}"
+        raise ValueError(f"the state of a key has {longest:,} bytes, and a store takes {most} of one")
+    if (longest := max([len(row.entries) for row in changes.entries], default=0)) > tables.ROW_BYTES_MAX:
+        most = f"{tables.ROW_BYTES_MAX:,}"
+        raise ValueError(f"what is known of an input, with its outputs, has {longest:,} bytes; a store takes {most}")
