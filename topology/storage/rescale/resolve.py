@@ -61,9 +61,8 @@ def _without_decision(state: StateDir, stores: Mapping[int, SqliteStore], decide
     known = known_in(state.files, state.path)
     if unknown <= decided or known >= max((store.checkpoint for store in stores.values()), default=0):
         return []
-    what = f"the file {NAME} is missing, so checkpoint {unknown} is lost if it was decided"
-    if known >= 0:
-        what = f"the file {NAME} is an older copy, of checkpoint {known}, so checkpoint {unknown} is lost if it was decided"
+    how = "is missing" if known < 0 else f"is an older copy, of checkpoint {known}"
+    what = f"the file {NAME} {how}, so checkpoint {unknown} is lost if it was decided"
     return [f"--accept-loss: {what} ({STATE_LOSS_ACCEPTED})"]
 
 
