@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Final
+from weakref import WeakSet
 
 SECTOR: Final = 512  # bytes that are written as a whole or not at all
 ROOT: Final = Path("/simulated")
@@ -51,6 +52,13 @@ class SimulatedDisk:
         self.boots = 1  # starts of the machine
         self._random = random
         self._directories: dict[Path, Directory] = {ROOT: Directory()}
+        self._nodes: WeakSet[FileNode] = WeakSet()  # all that had a name
+
+    def release(self) -> None:
+        """Forget the content of all files: dead processes have them open, and are never garbage."""
+        for node in self._nodes:
+            node.content, node.durable, node.unsynced = bytearray(), bytearray(), []
+        self._directories.clear()
 
     # -- operations of processes
 
@@ -90,6 +98,7 @@ class SimulatedDisk:
                 directory.names.pop(name, None)
             else:
                 directory.names[name] = node
+                self._nodes.add(node)
         directory.unsynced.append(changed)
 
     def write(self, node: FileNode, offset: int, data: bytes) -> None:

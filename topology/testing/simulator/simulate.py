@@ -129,6 +129,7 @@ def simulate(
         raise
     finally:
         fate.files.close()
+        fate.disk.release()
     return _reported(seed, peace, fate, topology, watch, report, runs, seconds)
 
 
