@@ -1,4 +1,4 @@
-"""The topology of `tallied`, in processes that copy a file slowly, so that they can be killed while they do."""
+"""The topology of `tallied`, in processes that copy a store slowly, so that they can be killed while they do."""
 
 import time
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 import tallied
 
 from topology import Topology
-from topology.filesystem.files import DiskFiles
+from topology.storage.sqlite.database import Database
 
-_copy = DiskFiles.copy
+_copy = Database._copy_pages
 
 
 def topology(
@@ -16,9 +16,9 @@ def topology(
 ) -> Topology:
     """`copy_s`: seconds that a copy takes longer."""
 
-    def copy(self: DiskFiles, source: Path, target: Path) -> None:
-        _copy(self, source, target)
+    def copy(self: Database, target: Path) -> None:
+        _copy(self, target)
         time.sleep(copy_s)
 
-    DiskFiles.copy = copy  # type: ignore[method-assign]  # of this process, and only there
+    Database._copy_pages = copy  # type: ignore[method-assign]  # of this process, and only there
     return tallied.topology(folder, count, rate, tasks, counts)

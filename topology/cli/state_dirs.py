@@ -23,7 +23,7 @@ def _has_any(directory: Path) -> bool:
     try:
         return [path.name for path in directory.iterdir()] != ["lock"]
     except OSError:
-        return True  # whoever uses it says why it can't be read
+        return True  # the command that uses it says why it can't be read
 
 
 def called(directory: Path) -> str:

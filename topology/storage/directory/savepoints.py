@@ -183,13 +183,13 @@ def listed(files: Files, directory: Path) -> list[Savepoint]:
 
 
 def damaged(files: Files, directory: Path) -> list[str]:
-    """Return the names of the savepoints of a directory that can't be read, by name. Raises OSError."""
+    """Return the names of the unreadable savepoints of a directory, by name. Raises OSError."""
     there = {name for name in _names(files, directory) if files.look(folder_of(directory, name) / STATE) is not None}
-    return sorted(there - {one.name for one in listed(files, directory)})
+    return sorted(there - {savepoint.name for savepoint in listed(files, directory)})
 
 
 def delete(files: Files, directory: Path, name: str) -> None:
-    """Delete a savepoint, whatever is in it. Raises StartError, also for one that is being put in place in the
+    """Delete a savepoint, also a damaged one. Raises StartError, also for one that is being put in place in the
     directory; ConfigurationError."""
     path = folder_of(directory, checked_name(name, own=True))
     try:

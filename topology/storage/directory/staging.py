@@ -88,7 +88,7 @@ def _stage(files: Files, directory: Path, source: Path, name: str, known: StoreE
 
 
 def not_placed(source: Path, directory: Path, error: OSError | StoreFull) -> StartError:
-    """Return the error for a checkpoint that can't be copied into a state directory."""
+    """Return the error for a checkpoint whose copy into a state directory has failed."""
     why = error.strerror if isinstance(error, OSError) else None
     text = f"the checkpoint {source} can't be put into {directory}: {why or error}"
     return StartError(text, code=SAVEPOINT_NOT_PLACED)

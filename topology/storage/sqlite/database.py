@@ -179,7 +179,7 @@ class Database:
         """Copy the whole content to this path, durably; the name is not durable yet. Raises StoreFull if the copy
         fails, and then a part of it may be there; StoreBroken for this file itself.
 
-        SQLite copies: whoever opens and closes the file beside it takes away the process's locks on it (POSIX)."""
+        SQLite copies: a second descriptor of the file takes away the process's locks on it as it is closed (POSIX)."""
         self.checkpoint()
         try:
             if self._files.look(path) is not None:

@@ -1,4 +1,4 @@
-"""What is drawn for one simulation, and what has come of it so far: of all its runs, one after the other.
+"""The draws of one simulation, and their effects so far: of all its runs, one after the other.
 
 Must not know how a fault is carried out, nor what a run's result should be.
 """
