@@ -246,8 +246,8 @@ def _between(topology: Topology, fate: Fate, clock: Callable[[], datetime]) -> C
 
 
 def _kept_checkpoint(fate: Fate) -> Path | None:
-    """Return the savepoint from which the next run begins; None if it resumes with the content of the directory. The last run begins
-    from none: that would forget which letters were replayed by hand."""
+    """Return the savepoint from which the next run begins; None if it resumes with the content of the directory. The
+    last run begins from none: that would forget which letters were replayed by hand."""
     if fate.is_last or (name := fate.between.begins_from(fate.sinks.kept)) is None:
         return None
     fate.hits[Hazard.SAVEPOINT] += 1
