@@ -14,6 +14,7 @@ from topology.storage.sqlite.database import PAGE_BYTES, Database
 from topology.storage.sqlite.store import SqliteStore
 from topology.storage.store import StoreBroken, StoreFull
 from topology.storage.values import Changes, EntryRow, StateChange, StateRow
+from topology.storage.worker_store import is_behind
 
 IDS = [1, "1", b"1", 0, -1, 2**63, -(2**63) - 1, 2**200, "", b"", "\ud800", "ä\0", b"\xff\0"]
 
@@ -236,6 +237,16 @@ def test_a_letter_that_is_too_long_is_refused_and_the_others_of_its_commit_are_n
             one.commit(Changes(marks=[mark(1)], letters=[letter("")]))
         one.commit(Changes(letters=[letter("0-2")]))
         assert (one.names(), one.reread().marks) == (["0-2"], ())
+
+
+def test_a_copy_without_the_log_says_that_a_run_has_begun_D12(tmp_path: Path) -> None:
+    """So it is refused as older, once the run has decided a checkpoint."""
+    with store(path := made(tmp_path / "worker-0.db")) as one:
+        one.begin_life((0, 1), has_log=False)
+        (tmp_path / "worker-1.db").write_bytes(path.read_bytes())
+    with store(tmp_path / "worker-1.db") as copy:
+        assert copy.takes_part
+        assert is_behind(copy, 1)
 
 
 def test_no_checkpoint_is_prepared_that_could_not_be_taken_in_once_it_is_decided(

@@ -212,6 +212,8 @@ class SqliteStore:
             draft.own.owner = owner
             draft.own.has_log = has_log
             draft.own.takes_part = True
+        with contextlib.suppress(StoreFull):
+            self._database.checkpoint()  # a copy without the log says that it takes part, and so that it is older
 
     def end_run(self) -> None:
         """Record durably, if it is not yet, that no run is under way: later ones may go on without this store. Raises
