@@ -158,16 +158,21 @@ def found(files: Files, path: Path) -> Savepoint:
         size = sum(status.size for name in files.names(path) if (status := files.look(path / name)) is not None)
     except NewerFormat as error:
         text = f"{path / STATE} has format {error}; this Kedge reads formats up to {FORMAT}"
-        raise StartError(text, code=SAVEPOINT_DAMAGED, next="run the version of Kedge that wrote it") from None
+        raise is_damaged(text, "run the version of Kedge that wrote it") from None
     except ValueError:
-        raise StartError(f"{path / STATE} is damaged", code=SAVEPOINT_DAMAGED) from None
+        raise is_damaged(f"{path / STATE} is damaged") from None
     except OSError as error:
         text = f"the checkpoint in {printable(str(path))} can't be read: {error.strerror or error}"
-        raise StartError(text, code=SAVEPOINT_DAMAGED) from error
+        raise is_damaged(text) from error
     if not manifest.saved_at:
         text = f"{printable(str(path))} is a state directory, and no checkpoint that was kept"
         raise StartError(text, code=SAVEPOINT_NOT_FOUND)
     return Savepoint(path.name, path, manifest, size)
+
+
+def is_damaged(text: str, advice: str = "") -> StartError:
+    """Return the error for a savepoint whose files are not those that were written."""
+    return StartError(text, code=SAVEPOINT_DAMAGED, next=advice)
 
 
 def listed(files: Files, directory: Path) -> list[Savepoint]:

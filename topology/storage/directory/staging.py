@@ -8,7 +8,7 @@ something. Must not know runs.
 from pathlib import Path
 from typing import Final
 
-from topology.codes.savepoints import SAVEPOINT_DAMAGED, SAVEPOINT_NOT_PLACED
+from topology.codes.savepoints import SAVEPOINT_NOT_PLACED
 from topology.errors import StartError
 from topology.filesystem.files import Files
 from topology.storage.directory import savepoints
@@ -43,9 +43,7 @@ def unstage(files: Files, directory: Path) -> None:
             if name.endswith((NEW, _LOG)) and name.startswith("worker-"):
                 files.remove(directory / name)
     except OSError as error:
-        raise StartError(
-            f"{directory} can't be written: {error.strerror or error}", code=SAVEPOINT_NOT_PLACED
-        ) from error
+        raise is_not_placed(f"{directory} can't be written: {error.strerror or error}") from error
 
 
 def put_in_place(files: Files, source: Path, directory: Path, name: str) -> None:
@@ -90,11 +88,13 @@ def _stage(files: Files, directory: Path, source: Path, name: str, known: StoreE
 def not_placed(source: Path, directory: Path, error: OSError | StoreFull) -> StartError:
     """Return the error for a checkpoint whose copy into a state directory has failed."""
     why = error.strerror if isinstance(error, OSError) else None
-    text = f"the checkpoint {source} can't be put into {directory}: {why or error}"
-    return StartError(text, code=SAVEPOINT_NOT_PLACED)
+    return is_not_placed(f"the checkpoint {source} can't be put into {directory}: {why or error}")
+
+
+def is_not_placed(text: str, advice: str = "") -> StartError:
+    """Return the error for a checkpoint that does not get into its place."""
+    return StartError(text, code=SAVEPOINT_NOT_PLACED, next=advice)
 
 
 def _damaged(source: Path, why: str) -> StartError:
-    return StartError(
-        f"the checkpoint {source.name} is damaged, and nothing was changed: {why}", code=SAVEPOINT_DAMAGED
-    )
+    return savepoints.is_damaged(f"the checkpoint {source.name} is damaged, and nothing was changed: {why}")

@@ -18,7 +18,7 @@ from typing import Final
 
 from acker.identity import KEY_BYTES
 from topology.codes.code import NEW_DIRECTORY
-from topology.codes.savepoints import SAVEPOINT_AS_STATE_DIR, SAVEPOINT_NOT_PLACED, SAVEPOINT_WITHOUT_FILES
+from topology.codes.savepoints import SAVEPOINT_AS_STATE_DIR, SAVEPOINT_WITHOUT_FILES
 from topology.codes.startup import (
     COMPONENT_FILES_NOT_REMOVED,
     NEWER_STATE_DIR_FORMAT,
@@ -53,7 +53,7 @@ from topology.storage.directory.manifest import (
     manifest_of,
     packed_manifest,
 )
-from topology.storage.directory.staging import not_placed, put_in_place
+from topology.storage.directory.staging import is_not_placed, not_placed, put_in_place
 from topology.storage.sqlite.schema import ID_BYTES, create_store
 from topology.storage.sqlite.store import SqliteStore
 
@@ -339,7 +339,7 @@ class StateDir:
         except StartError as error:
             text = f"{self.path} was being given what checkpoint {source.name} has, and was interrupted; now {error}"
             before = "begin from another one; what the directory had is one that begins with before-: --from before-…"
-            raise StartError(text, code=SAVEPOINT_NOT_PLACED, next=before) from error
+            raise is_not_placed(text, before) from error
         try:
             for name in self.files.names(self.path):
                 if is_content(name):
