@@ -449,10 +449,12 @@ def test_what_a_killed_process_has_left_of_a_copy_is_removed_by_the_next_one_of_
     left = savepoints.folder_of(tmp_path / "run", "auto-20260101-000000")
     left.mkdir()
     (left / "worker-0.db").write_bytes(b"a part")
+    (left.parent / "mine").mkdir()
+    (left.parent / "mine/notes.txt").write_text("what I did on friday")
     with closing(StateDir(tmp_path / "run", "t")) as state:
         state.check_files()
         keep(state, "saturday", NOW)
-    assert sorted(path.name for path in left.parent.iterdir()) == ["friday", "saturday"]
+    assert sorted(path.name for path in left.parent.iterdir()) == ["friday", "mine", "saturday"]
 
 
 def test_a_damaged_one_is_named_and_can_be_deleted(tmp_path: Path) -> None:

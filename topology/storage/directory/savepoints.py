@@ -119,13 +119,21 @@ def begun(files: Files, directory: Path, name: str) -> Path:
         make_directories(files, directory / HOME)
         _check_plain(files, name, directory / HOME)
         for each in (folder_of(directory, other) for other in _names(files, directory)):
-            if files.look(each / STATE) is None:
+            if _is_left(files, each):
                 _remove(files, each)
         make_directories(files, folder)
         _check_plain(files, name, folder)
     except OSError as error:
         raise failed(name, f"{folder} can't be written: {error.strerror or error}") from error
     return folder
+
+
+def _is_left(files: Files, folder: Path) -> bool:
+    """Return True for what an interrupted process has left of a savepoint, and not for a folder of the user's own."""
+    status = files.look(folder)
+    if status is None or status.kind != "directory" or files.look(folder / STATE) is not None:
+        return False
+    return all(name.startswith(("worker-", f".{STATE}")) for name in files.names(folder))
 
 
 def _check_plain(files: Files, name: str, path: Path) -> None:
