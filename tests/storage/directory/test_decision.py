@@ -150,6 +150,19 @@ def test_after_a_sync_that_failed_nothing_is_decided_any_more_P13(disk: FaultyFi
         file.decide(5)
 
 
+def test_what_is_read_after_a_sync_that_failed_is_made_durable_before_anything_stands_on_it_F18(
+    tmp_path: Path, disk: FaultyFiles, file: DecisionFile
+) -> None:
+    disk.fail(sync_fails)
+    with pytest.raises(StoreBroken):
+        file.decide(4)
+    disk.faults = None
+    assert read(laid_out(tmp_path / "before", disk.durable)) == 3, "the system has it, the disk has not"
+    with closing(DecisionFile(disk, file.path, begins=4)) as again:
+        assert again.checkpoint == 4
+    assert read(laid_out(tmp_path / "after", disk.durable)) == 4
+
+
 # -- of a directory
 
 

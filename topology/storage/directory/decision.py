@@ -39,6 +39,7 @@ _RECORD_BYTES: Final = _record.size + _sum.size
 
 class DecisionFile:
     """The open file; it is made, durably, with the number `begins` if it is not there, and has that one if it has less.
+    What is read is durable, too: after a failed sync, the system may return bytes that are not on the disk (F18).
     All methods block; call them in sequence. Raises StartError if the file is damaged, a link or unusable.
 
     The directory must be locked. Numbers only grow, over all runs of a directory.
@@ -58,12 +59,14 @@ class DecisionFile:
                 raise
         except OSError as error:
             raise _unusable(path, error.strerror or str(error)) from error
-        if self.checkpoint < begins:  # of a run with one worker, which decides without it
-            try:
+        try:
+            if self.checkpoint < begins:  # of a run with one worker, which decides without it
                 self.decide(begins)
-            except (StoreFull, StoreBroken) as error:
-                self.close()
-                raise _unusable(path, str(error)) from error
+            else:
+                self._write(self._slots.index(self.checkpoint), self.checkpoint)
+        except (StoreFull, StoreBroken) as error:
+            self.close()
+            raise _unusable(path, str(error)) from error
 
     @property
     def checkpoint(self) -> int:
@@ -78,6 +81,16 @@ class DecisionFile:
         if checkpoint <= self.checkpoint:
             raise ValueError(f"checkpoint {checkpoint} comes after {self.checkpoint}, which is decided")
         slot = self._slots.index(min(self._slots))
+        self._write(slot, checkpoint)
+        self._slots[slot] = checkpoint
+
+    def close(self) -> None:
+        """Close the file. Does not raise. May be called twice."""
+        self._broken = self._broken or f"{self.path} is closed"
+        self._file.close()
+
+    def _write(self, slot: int, checkpoint: int) -> None:
+        """Write a slot, durably. Raises StoreFull: then the slot is as before; StoreBroken."""
         try:
             self._file.write(slot * SLOT, (_slot(checkpoint),))
         except OSError as error:
@@ -86,12 +99,6 @@ class DecisionFile:
                 raise StoreFull(f"{self.path} can't be written: {os.strerror(error.errno or 0)}") from error
             raise self._break(error) from error
         self._sync()
-        self._slots[slot] = checkpoint
-
-    def close(self) -> None:
-        """Close the file. Does not raise. May be called twice."""
-        self._broken = self._broken or f"{self.path} is closed"
-        self._file.close()
 
     def _restore(self, slot: int) -> None:
         """Take back what a failed write has left: the checkpoint may be given up."""
