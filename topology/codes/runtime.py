@@ -299,6 +299,14 @@ DUPLICATE_MESSAGE_ID: Final = Code(
     "give each message an id of its own, or name the part of the source that it comes from: Message(record, id, "
     'partition="…").',
 )
+STATE_DIR_REMOVED: Final = Code(
+    "K557",
+    "State directory was removed",
+    "The state directory of a run, or its file lock, was removed or replaced while the run used it. What the run would "
+    "keep from then on could not be found again, so it ends. Rows that sinks have stored stay.",
+    "put the directory back from a copy, and run again. Without a copy, run again all the same: that run begins "
+    "anew, reads its sources from the start, and does not know which rows are stored already.",
+)
 WORKER_SOCKET_DELETED: Final = Code(
     "K571",
     "Socket of a worker was deleted",

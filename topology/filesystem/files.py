@@ -48,6 +48,10 @@ class Lock(Protocol):
     def release(self) -> None:
         """Gives the lock back; may be called twice. It also goes with the process."""
 
+    def is_in_place(self) -> bool:
+        """Return False if the locked file was removed, or another one is at its path. Raises OSError."""
+        ...
+
 
 class Opened(Protocol):
     """A file that is open to be synced, however many others write to it."""
@@ -240,7 +244,7 @@ class DiskFiles:
 
     def lock(self, path: Path) -> Lock:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        held = _Open(os.open(path, flags, 0o600))
+        held = _Locked(os.open(path, flags, 0o600), path)
         try:
             _lock_soon(held.descriptor)
         except BaseException:
@@ -291,6 +295,19 @@ class _Open:
                 os.close(descriptor)
 
     release = close
+
+
+class _Locked(_Open):
+    def __init__(self, descriptor: int, path: Path) -> None:
+        super().__init__(descriptor)
+        self._path = path
+
+    def is_in_place(self) -> bool:
+        try:
+            there, locked = os.lstat(self._path), os.fstat(self.descriptor)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return (there.st_dev, there.st_ino) == (locked.st_dev, locked.st_ino)
 
 
 class _Writable(_Open):

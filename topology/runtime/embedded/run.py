@@ -349,13 +349,14 @@ class EmbeddedRun(RunLifecycle):
         watching = asyncio.ensure_future(self._look())
         checkpoints = asyncio.ensure_future(self._coordinator.run())
         keeping = asyncio.ensure_future(self._keep_older())
+        guarding = asyncio.ensure_future(self._guard_state())
         try:
-            how = await self._ending(watching, checkpoints, keeping)
+            how = await self._ending(watching, checkpoints, keeping, guarding)
             if how in ("stopped", "failed") and all(worker.can_drain for worker in self.workers):
                 await self._drained()
         finally:
             self._is_serving = False
-            await cancelled(watching, checkpoints, keeping)
+            await cancelled(watching, checkpoints, keeping, guarding)
         return "aborted" if self._abort.is_set() else how
 
     def _ends(self) -> Iterable[tuple[Awaitable[Any], str]]:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from topology.checks.declaration import require_valid
 from topology.codes.savepoints import SAVEPOINT_FAILED
-from topology.errors import StartError
+from topology.errors import StartError, WorkerError
 from topology.graph import Graph
 from topology.plan import plan
 from topology.runtime.asyncio_tools import finished
@@ -32,6 +32,8 @@ from topology.runtime.run.startup import CARRY_ON, Beginning, Terms
 from topology.storage.dead_questions import DeadAnswer, DeadAsk
 from topology.storage.directory.savepoints import Savepoint
 from topology.storage.directory.state_dir import StateDir
+
+GUARD_S: Final = 1.0  # between two looks at whether the state directory is still there
 
 logger = logging.getLogger("kedge")
 
@@ -86,6 +88,7 @@ class RunLifecycle:
         self._report = report
         self._utc = utc
         self._savepoints: RunSavepoints | None = None  # of a run with a state directory
+        self._check_in_place: Callable[[], None] = lambda: None  # of the state directory
         self._drain = asyncio.Event()
         self._abort = asyncio.Event()
 
@@ -164,6 +167,7 @@ class RunLifecycle:
             closing.enter_context(self._takeover.while_locked(path))
         for text in beginning.notices:
             self._takeover.report(text)
+        self._check_in_place = state.check_in_place
         utc = LoopClock(asyncio.get_running_loop(), self._utc).utc
         self._savepoints = RunSavepoints(
             state, self._plan.workers, self._copies, decided=lambda: self._decided, utc=utc
@@ -175,6 +179,15 @@ class RunLifecycle:
         if self._savepoints is not None and (count := self.topology.config.keep_checkpoints - 1):
             await self._savepoints.keep_older(count)
         await asyncio.Event().wait()
+
+    async def _guard_state(self) -> None:
+        """Raise WorkerError once the state directory is no longer in its place. Never returns."""
+        while True:
+            await asyncio.sleep(GUARD_S)
+            try:
+                self._check_in_place()
+            except StartError as error:
+                raise WorkerError(str(error), code=error.code) from error
 
     async def _ending(self, *watching: asyncio.Future[Any]) -> str:
         """Wait until something ends the run. Return what: a task in `watching` never ends by itself."""

@@ -16,6 +16,7 @@ from random import Random
 from typing import Any, Final
 
 from topology.codes.runtime import RUNTIME_FAILED
+from topology.errors import WorkerError
 from topology.graph import Graph
 from topology.runtime.checkpoints.manifest_updates import Noting
 from topology.runtime.companions.companions import STOP_S, Companions
@@ -220,6 +221,7 @@ class SupervisedRun(RunLifecycle):
             loop.create_task(self._looking.forever()),
             loop.create_task(checkpoints.run(), name="checkpoints"),
             loop.create_task(self._keep_older(), name="keep older"),
+            loop.create_task(self._guard_state(), name="guard state"),
         ]
         how, patience_s = "aborted", CLOSING_S
         try:
@@ -294,7 +296,12 @@ class SupervisedRun(RunLifecycle):
 
     def _broke(self, errors: Sequence[BaseException]) -> None:
         for error in errors:
-            logger.error("the supervisor could not go on (%s)", RUNTIME_FAILED, exc_info=error)
+            if error is self._message_handler.broken:
+                continue  # a task that watches is looked at again when the run has drained
+            if isinstance(error, WorkerError):
+                logger.error("%s (%s)", error, error.code)
+            else:
+                logger.error("the supervisor could not go on (%s)", RUNTIME_FAILED, exc_info=error)
             self._message_handler.broken = self._message_handler.broken or error
 
     # -- watching

@@ -18,6 +18,7 @@ from typing import Final
 
 from acker.identity import KEY_BYTES
 from topology.codes.code import NEW_DIRECTORY
+from topology.codes.runtime import STATE_DIR_REMOVED
 from topology.codes.savepoints import SAVEPOINT_AS_STATE_DIR, SAVEPOINT_WITHOUT_FILES
 from topology.codes.startup import (
     COMPONENT_FILES_NOT_REMOVED,
@@ -182,6 +183,17 @@ class StateDir:
 
     def get(self, name: str) -> str | None:
         return self._manifest.notes.get(name)
+
+    def check_in_place(self) -> None:
+        """Raise StartError if the directory was removed or replaced since it was locked. Another run may use the one
+        that is there now, so nothing is written into it."""
+        try:
+            is_in_place = self._lock is None or self._lock.is_in_place()
+        except OSError:
+            return  # nothing is known of it; who writes will hear
+        if not is_in_place:
+            text = f"the state directory {self.path} was removed or replaced while a run uses it"
+            raise StartError(text, code=STATE_DIR_REMOVED)
 
     # -- what changes, durably
 
@@ -455,6 +467,7 @@ class StateDir:
         return manifest
 
     def _store(self) -> None:
+        self.check_in_place()
         try:
             replace(self.files, self.path / _STATE, packed_manifest(self._manifest))
         except OSError as error:

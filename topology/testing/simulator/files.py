@@ -183,6 +183,9 @@ class _Held:
     def __init__(self, locks: dict[Path, "_Held"], path: Path) -> None:
         self._locks, self._path = locks, path
 
+    def is_in_place(self) -> bool:
+        return True  # no hazard removes the file
+
     def release(self) -> None:
         if self._locks.get(self._path) is self:
             del self._locks[self._path]

@@ -1,0 +1,70 @@
+"""A state directory that is removed, or replaced, under a run ends it, with a sentence; and nobody writes into another
+run's one."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+from cli_kit import ENDLESS, PATIENCE_S, started
+
+from spouts import Tick, Ticker
+from topology import Bolt, Topology
+from topology.errors import WorkerError
+from topology.runtime.embedded.run import EmbeddedRun
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Path:
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    return tmp_path
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_run_whose_state_directory_is_removed_ends_and_says_why(endless: Path, workers: str) -> None:
+    with started("run", "endless.py", "--state-dir", "state", "--workers", workers, cwd=endless) as one:
+        one.until_said("records/s")
+        shutil.rmtree(endless / "state")
+        assert one.ended() == 1
+        said = one.said()
+    assert said.count("the state directory state was removed or replaced while a run uses it (K557)") == 1, said
+    assert "Traceback" not in said
+    assert not (endless / "state").exists()
+
+
+def test_a_run_whose_state_directory_is_replaced_writes_nothing_into_the_new_one(endless: Path) -> None:
+    with started("run", "endless.py", "--state-dir", "state", cwd=endless) as one:
+        one.until_said("records/s")
+        (endless / "state").rename(endless / "away")
+        (endless / "state").mkdir(mode=0o700)
+        assert one.ended() == 1
+        said = one.said()
+    assert "(K557)" in said
+    assert [*(endless / "state").iterdir()] == []
+    assert (endless / "away" / "state.json").exists()
+
+
+class Null(Bolt):
+    def process(self, tick: Tick) -> None:
+        return None
+
+
+def test_a_run_in_the_callers_process_ends_too(tmp_path: Path) -> None:
+    topology = Topology("ticks")
+    topology.bolt("null", Null(), topology.spout("ticks", Ticker(0.01)).shuffle())
+    state = tmp_path / "state"
+
+    async def main() -> None:
+        run = EmbeddedRun(topology, state_dir=state)
+        finishing = asyncio.ensure_future(run.finish())
+        async with asyncio.timeout(PATIENCE_S):
+            while not ((now := run.snapshot()) and now.total("acked")):  # noqa: ASYNC110 - no event tells of it
+                await asyncio.sleep(0.01)
+        await asyncio.to_thread(shutil.rmtree, state)
+        report = await finishing
+        assert report.ended == "failed"
+        assert isinstance(report.error, WorkerError)
+        assert str(report.error.code) == "K557"
+        assert not report.clean
+
+    asyncio.run(main())
