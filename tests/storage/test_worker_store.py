@@ -17,7 +17,7 @@ from topology.storage.encoding.entries import named
 from topology.storage.encoding.fired_timers import have_fired
 from topology.storage.encoding.log_records import pack
 from topology.storage.store import StoreBroken, StoreFull
-from topology.storage.values import Begun, Changes
+from topology.storage.values import Changes
 from topology.storage.worker_store import fold, log_path, open_store
 
 
@@ -359,17 +359,6 @@ def test_without_room_each_step_can_be_done_again_P14(
             assert (one.done, one.first) == (2 * number, number + 1)
     assert refused > 20
     one.store.close()
-
-
-def test_a_commit_of_what_is_no_part_of_the_cut_is_there_whatever_becomes_of_the_checkpoint(
-    worker: Worker, disk: FaultyFiles
-) -> None:
-    worker.take(1)
-    prepared(worker, 1)
-    worker.store.commit(Changes(begun=[Begun("lines", 0, 1)]))
-    again(worker, disk, 2, decided=0)
-    assert worker.store.loaded.begun == (Begun("lines", 0, 1),)
-    assert (worker.done, worker.first) == (1, 1)
 
 
 def test_after_a_sync_that_failed_nothing_is_prepared_any_more_F18(worker: Worker, disk: FaultyFiles) -> None:

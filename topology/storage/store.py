@@ -49,10 +49,6 @@ class Store(Protocol):
         it (D12)."""
         ...
 
-    def commit(self, changes: Changes) -> None:
-        """Commit durably what is no part of the cut: `begun` and `trials`. All of it or none. Raises StoreFull,
-        StoreBroken; StoreBroken too if another owner has taken the store (D6)."""
-
     # -- checkpoints
 
     def prepare(self, checkpoint: int, changes: Changes) -> None:

@@ -61,9 +61,6 @@ class WorkerStore:
 
     # -- checkpoints
 
-    def commit(self, changes: Changes) -> None:
-        self._store.commit(changes)
-
     def prepare(self, checkpoint: int, changes: Changes) -> None:
         """As in `Store`. Raises ValueError for a checkpoint that was not marked, if there is a log. One that is not the
         last to be marked was given up meanwhile, by another thread than this: it leaves no trace."""

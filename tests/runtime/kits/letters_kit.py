@@ -85,11 +85,6 @@ class Trying:
     def is_owing(self) -> bool:
         return self._store.is_owing
 
-    def commit(self, changes: Changes) -> None:
-        self._before(changes)
-        self._store.commit(changes)
-        self._after(changes)
-
     def prepare(self, checkpoint: int, changes: Changes) -> None:
         self._before(changes)
         self._store.prepare(checkpoint, changes)

@@ -61,9 +61,6 @@ class RenamedStore:
     def is_owing(self) -> bool:
         return self._store.is_owing
 
-    def commit(self, changes: Changes) -> None:
-        self._store.commit(self._known(changes))
-
     def prepare(self, checkpoint: int, changes: Changes) -> None:
         self._store.prepare(checkpoint, self._known(changes))
 

@@ -88,7 +88,6 @@ class LetterStore:
         # origins of letters of earlier lives → the messages that their sources have given again, as after --fresh
         self._given_again: dict[int, frozenset[int]] = dict.fromkeys(self._origins, frozenset())
         self._removed: dict[str, int] = {}  # letters that are being removed → their origins
-        self._dead: frozenset[int] | None = None
         # letters that were delivered → what delivers them once more, and the numbers of the delivery
         self._undecided: dict[str, _Undecided] = {}
 
@@ -132,7 +131,6 @@ class LetterStore:
             if self.keeps:
                 self._changed[burial.letter.name] = burial.letter
                 self._origins[burial.letter.origin] += 1
-                self._dead = None
             self._taken.append(burial)
             self._next += 1
             self.letters += 1
@@ -265,7 +263,6 @@ class LetterStore:
             if self._origins[origin] <= 0:
                 del self._origins[origin]
                 self._given_again.pop(origin, None)
-            self._dead = None
             self._forget(name, size)
         for future in waiters:
             if not future.done():
@@ -326,11 +323,8 @@ class LetterStore:
 
     @property
     def dead(self) -> frozenset[int]:
-        """Return the origins of all messages here that may be replayed by hand. What is remembered of them is kept
-        (E1)."""
-        if self._dead is None:
-            self._dead = frozenset(self._origins)
-        return self._dead
+        """The origins of all messages here that may be replayed by hand (E1)."""
+        return frozenset(self._origins)
 
     @property
     def dropped(self) -> frozenset[int]:
