@@ -79,6 +79,23 @@ MUTANTS: Final = (
         test=f"{LOG}appends.py::test_what_a_failed_sync_has_left_in_memory_is_written_again_before_it_is_trusted_F18",
     ),
     Mutant(
+        rule="F18",
+        breaks="the decision file trusts what a failed sync has left in memory",
+        file="topology/storage/directory/decision.py",
+        old="                self._write(self._slots.index(self.checkpoint), self.checkpoint)\n",
+        new="                pass\n",
+        test="tests/storage/directory/test_decision.py::test_what_is_read_after_a_sync_that_failed_is_made_durable_"
+        "before_anything_stands_on_it_F18",
+    ),
+    Mutant(
+        rule="F22",
+        breaks="a log that was emptied is taken for a new one",
+        file="topology/storage/log/opening.py",
+        old="            _check_length(file)\n",
+        new="",
+        test=f"{LOG}damage.py::test_a_file_that_was_cut_below_the_room_of_a_new_one_is_refused",
+    ),
+    Mutant(
         rule="F20",
         breaks="a log writes over a file while the other one is not durable yet",
         file="topology/storage/log/log.py",

@@ -101,6 +101,16 @@ def test_a_file_that_is_missing_or_emptied_is_refused() -> None:
         redone(dict.fromkeys(files, bytes(5_000)))
 
 
+@pytest.mark.parametrize("closed", [True, False])
+@pytest.mark.parametrize("length", [0, 1_000, 4_095])
+def test_a_file_that_was_cut_below_the_room_of_a_new_one_is_refused(length: int, *, closed: bool) -> None:
+    _, files = lived(closed=closed)
+    for path in files:
+        with pytest.raises(StartError, match=r"damaged: .*(it was cut|its header|it is empty)") as told:
+            redone({**files, path: files[path][:length]})
+        assert str(told.value.code) == "K479"
+
+
 def test_a_log_of_another_worker_or_of_a_later_start_is_refused_D6() -> None:
     _, files = lived(closed=True)
     with pytest.raises(StartError, match=r"belongs to worker 0, and not to worker 3") as caught:

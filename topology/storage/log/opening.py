@@ -60,7 +60,10 @@ def open_log(
             opened.append(LogFile(name, files.open_to_write(name), None))
         pair = opened[0], opened[1]
         for file in pair:
+            if create:
+                _take_block(file)
             file.header = header_of(file.path, file.file, worker)
+            _check_length(file)
         fresh = all(file.header is None for file in pair)
         if fresh and not create:
             is_damaged(both[0], "it is empty, at byte 0")
@@ -98,15 +101,27 @@ def _check_plain(files: Files, both: tuple[Path, Path], create: bool) -> None:
             can_not_open(path, f"it {what}", "remove it if you did not put it there, and find out who did")
 
 
+def _take_block(one: LogFile) -> None:
+    """Give a new file its first room, durably: from then on an empty one was cut. Raises OSError."""
+    if one.file.size() < BLOCK_BYTES:
+        one.file.allocate(BLOCK_BYTES)
+        one.file.sync()
+
+
+def _check_length(one: LogFile) -> None:
+    """Check that a file has the room that it had from the first. A longer one may have lost room at a loss of power."""
+    if (size := one.file.size()) < BLOCK_BYTES:
+        is_damaged(one.path, f"it has {size:,} bytes, and not {BLOCK_BYTES:,} or more: it was cut")
+
+
 def _begun(first: LogFile, owner: tuple[int, int], decided: int, sizes: LogSizes) -> RecoveredLog:
     """A log in which nothing is yet. Raises OSError."""
     first.header = FileHeader(*owner, sequence=1, first=0, mark=decided, previous=0, synced=0)
     try:
         first.file.allocate(sizes.step)
     except OSError as error:
-        if error.errno not in AWAY:
+        if error.errno not in AWAY:  # it has a block, and grows once there is room
             raise
-        first.file.allocate(BLOCK_BYTES)  # it grows once there is room
     first.file.write(0, (first.header.packed(),))
     return RecoveredLog(0, first_place(first.header), None, False, owner[1], [])
 
