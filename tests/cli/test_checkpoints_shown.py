@@ -8,7 +8,7 @@ import pytest
 from cli_kit import COUNTING, ENDLESS, kedge
 from terminal_kit import terminal
 
-SUMMARY = re.compile(r"^  kept     [\d,]+ checkpoints?, of up to [\d.]+ k?B and [\d.]+ [mµ]?s$", re.MULTILINE)
+SUMMARY = re.compile(r"^  decided  [\d,]+ checkpoints?, of up to [\d.]+ k?B and [\d.]+ [mµ]?s$", re.MULTILINE)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ def test_a_run_ends_with_a_summary_on_stdout_and_everything_else_on_stderr(folde
     assert lines[3].split()[:4] == ["odd", "1,000", "500", "0"]
     assert lines[4].split()[:4] == ["forget", "500", "0", "0"]
     assert re.match(r"  latency  p50 [\d.]+ ms, p99 [\d.]+ ms, max [\d.]+ ms", lines[5])
-    assert re.fullmatch(r"  kept     \d+ checkpoints?, of up to [\d.]+ k?B and [\d.]+ [mµ]?s", lines[6])
+    assert re.fullmatch(r"  decided  \d+ checkpoints?, of up to [\d.]+ k?B and [\d.]+ [mµ]?s", lines[6])
     assert lines[7:9] == ["forget: nothing is kept \\x1b[31m[bold]", "  by design"]
     assert re.fullmatch(r"try next: \S*kedge run counting.py .*# resumes from here", lines[9]), "nothing is stored here"
     assert len(lines) == 10

@@ -94,7 +94,7 @@ def test_json_has_the_last_checkpoint_of_a_run_that_keeps_something() -> None:
 def test_a_run_that_keeps_something_says_how_many_checkpoints_and_the_largest_and_slowest_one() -> None:
     last = CheckpointFigures(57, 12.34, 1234, 0.003, 1_040, 56_789, 0.0123)
     kept = replace(snapshot(), checkpoint=last)
-    assert "  kept     1,040 checkpoints, of up to 56.8 kB and 12 ms" in list(summary(Report(kept), "again"))
+    assert "  decided  1,040 checkpoints, of up to 56.8 kB and 12 ms" in list(summary(Report(kept), "again"))
     assert not any("checkpoint" in line for line in summary(Report(snapshot()), "again"))
 
 
@@ -104,7 +104,7 @@ def test_a_run_that_was_cut_off_says_how_old_its_last_checkpoint_is_and_what_is_
     kept = replace(snapshot(), checkpoint=last, bolts=bolts)
     told = list(summary(Report(kept, "aborted"), "again"))
     assert told[5:8] == [
-        "  kept     1 checkpoint, of up to 56.8 kB and 12 ms",
+        "  decided  1 checkpoint, of up to 56.8 kB and 12 ms",
         "           the last one was decided 12.3 s before the end",
         "           1,234,567 inputs still remembered, 98.8 MB",
     ]

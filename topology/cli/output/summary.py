@@ -63,7 +63,7 @@ def summary(
     ]:
         yield f"  {'state':<{width}}  {', '.join(kept)}"
     for number, text in enumerate(_checkpoints(report)):
-        yield f"  {'' if number else 'kept':<{width}}  {text}"
+        yield f"  {'' if number else 'decided':<{width}}  {text}"
     if snapshot.letters:
         letters = f"{snapshot.letters:,} dead letter{'s' * (snapshot.letters != 1)} kept: {dead_list}"
         yield f"  {'dead':<{width}}  {letters}"
