@@ -32,7 +32,7 @@ for number, _ in enumerate(sys.stdin):
         store.prepare(number + 1, changes)
         store.decided(number + 1)
     else:
-        store.commit(changes)
+        store.conclude(number + 1, changes)
     print(number, flush=True)
 """
 
@@ -106,7 +106,7 @@ def test_while_a_stopped_process_has_it_nobody_else_gets_it_and_once_that_is_kil
 
 def test_one_of_an_earlier_start_that_comes_late_is_refused_and_changes_nothing_D6(path: Path) -> None:
     with opened(path, 7) as one:
-        one.commit(Changes(marks=[mark(1)]))
+        one.conclude(1, Changes(marks=[mark(1)]))
         commits = one.commits
     for worker in (0, 3):
         with pytest.raises(StartError, match=r"worker-0\.db belongs to a later start than this one") as refused:
@@ -140,15 +140,15 @@ def test_who_only_looks_owns_nothing_and_is_not_refused_D6(path: Path) -> None:
 def test_a_commit_into_a_file_that_somebody_else_has_written_to_is_not_made_and_none_after_it_D6(path: Path) -> None:
     held: Held = {}
     with opened(path, 7) as one:
-        one.commit(Changes(states=[change(held, row("k", 1))]))
+        one.conclude(1, Changes(states=[change(held, row("k", 1))]))
         (before,) = one._store._database.rows("SELECT body, sum FROM own")
-        one.commit(Changes(marks=[mark(1)]))
+        one.conclude(2, Changes(marks=[mark(1)]))
         with one._store._database.transaction() as database:  # as the other would, where the disk keeps no locks
             database.run("UPDATE own SET body = ?, sum = ?", before)
             database.run("DELETE FROM marks")
         for _ in range(2):
             with pytest.raises(StoreBroken, match=r"another process has written to .*worker-0\.db \(K446\)"):
-                one.commit(Changes(states=[change({**held}, row("k", 2))]))
+                one.conclude(3, Changes(states=[change({**held}, row("k", 2))]))
         with pytest.raises(StoreBroken):
             one.ended_in_order()
     with store(path) as found:
