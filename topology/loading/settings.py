@@ -208,7 +208,19 @@ def _converted(text: str, kind: Any, what: str) -> Any:
     try:
         return msgspec.convert(text, kind, strict=False, dec_hook=_path)
     except (msgspec.ValidationError, NotImplementedError, ValueError, TypeError) as error:
-        raise ConfigurationError(f"{what}: {text!r} is not {described(kind)}", code=INVALID_VALUE_TYPE) from error
+        words = _words_of(kind)
+        problem = f"{what}: {text!r} is not {described(kind)}{did_you_mean(text, words)}"
+        advice = "give one of these words, without quotes" if words else ""
+        raise ConfigurationError(problem, code=INVALID_VALUE_TYPE, next=advice) from error
+
+
+def _words_of(kind: Any) -> list[str]:
+    """Return the words of a choice; none if this type is something else."""
+    if typing.get_origin(kind) is Literal:
+        return [word for word in typing.get_args(kind) if isinstance(word, str)]
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return [part.value for part in kind if isinstance(part.value, str)]
+    return []
 
 
 def _path(kind: Any, text: Any) -> Any:
