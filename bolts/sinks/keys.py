@@ -20,18 +20,12 @@ from topology.components import Tuple
 PAIR_BYTES: Final = 16  # bytes: origin and identity, big-endian, so that the hexadecimal form reads as the two numbers
 KEY_BYTES: Final = 24
 
-_pack = Struct(">QQQ").pack
 _KEYS: Final = Struct(f"{KEY_BYTES}s")
 _first: Final[Callable[[tuple[bytes]], bytes]] = itemgetter(0)
 
 
-def sink_key(origin: int, identity: int, content: bytes) -> bytes:
-    """Return the key of one output. `content` is the canonical byte form of what is stored."""
-    return _pack(origin, identity, content_hash(content))
-
-
 def sink_keys(tuples: Sequence[Tuple[Any]], contents: Sequence[bytes]) -> list[bytes]:
-    """Return the key of each tuple with its content."""
+    """Return the key of each tuple with its content: the canonical byte form of what is stored."""
     return [*split_keys(joined_keys(tuples, contents))]
 
 

@@ -21,6 +21,7 @@ import pytest
 from bolts import JsonLinesSink, SqliteSink
 from bolts.sinks import key_runs
 from bolts.sinks.batching import BatchingSink
+from bolts.sinks.keys import sink_keys
 from topology.components import Source, Task, Tuple
 from topology.records import Record
 from topology.testing.sinks import driver
@@ -91,6 +92,12 @@ class Recorder(Answers):
 
 def task(tasks: int = 1) -> Task:
     return sink_task(tasks, component=COMPONENT)
+
+
+def sink_key(origin: int, identity: int, content: bytes) -> bytes:
+    """The key of one output with this content."""
+    (key,) = sink_keys([Tuple(Alert("192.0.2.1", 1), origin, identity, 1, (), SOURCE)], [content])
+    return key
 
 
 def tup(record: Record, number: int = 1) -> Tuple[Any]:

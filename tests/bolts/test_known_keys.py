@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from sink_kit import Alert, alert, feed, json_rows, key_runs_without_room_twice, opened, stored, tup
+from sink_kit import Alert, alert, feed, json_rows, key_runs_without_room_twice, opened, sink_key, stored, tup
 
 from bolts import JsonLinesSink
 from bolts.sinks import jsonlines, key_runs
 from bolts.sinks.contract import SinkStoreBroken, StoreAway
-from bolts.sinks.keys import KEY_BYTES, sink_key
+from bolts.sinks.keys import KEY_BYTES
 from bolts.sinks.known_keys import IN_MEMORY, KnownKeys
 
 

@@ -24,13 +24,13 @@ from sink_kit import (
     alert,
     feed,
     opened,
+    sink_key,
     stored,
     task,
     tup,
     until,
 )
 
-from bolts.sinks.keys import sink_key
 from topology.components import Source, Tuple
 from topology.errors import ConfigurationError
 from topology.records import Record

@@ -36,8 +36,8 @@ MUTANTS: Final = (
         rule="C1",
         breaks="a sink's key leaves the origin out",
         file="bolts/sinks/keys.py",
-        old="return _pack(origin, identity, content_hash(content))",
-        new="return _pack(identity, identity, content_hash(content))",
+        old="numbers[0::3] = [tup.origin for tup in tuples]",
+        new="numbers[0::3] = [tup.identity for tup in tuples]",
         test="tests/bolts/test_sink_rules.py::test_c1_outputs_of_two_messages_whose_identities_collide_are_two_rows",
     ),
     Mutant(

@@ -8,9 +8,8 @@ from typing import Any, Literal
 import pytest
 import sink_kit
 from postgres_kit import Database
-from sink_kit import Alert, Level, Recorder, Sample, Verdict, alert, feed, opened, stored, tup
+from sink_kit import Alert, Level, Recorder, Sample, Verdict, alert, feed, opened, sink_key, stored, tup
 
-from bolts.sinks.keys import sink_key
 from topology.components import Source, Tuple
 from topology.records import Record
 
