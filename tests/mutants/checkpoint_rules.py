@@ -175,6 +175,15 @@ MUTANTS: Final = (
         test="tests/acker/test_decided.py::test_a_life_is_over_with_all_owners_that_it_has_taken_P9",
     ),
     Mutant(
+        rule="D2",
+        breaks="outputs of a key's timers are counted with those of its inputs",
+        file="topology/runtime/state/state_executor.py",
+        old="held = state.held(0, len(records)) if timer else state.held(len(records))",
+        new="held = state.held(len(records), len(records) if timer else 0)",
+        test="tests/runtime/state/test_durabilities.py::"
+        "test_a_timer_that_fires_at_another_place_the_second_time_leaves_the_names_of_other_outputs_D2",
+    ),
+    Mutant(
         rule="C3",
         breaks="outputs that are named by their count have the same names in each topology",
         file="topology/runtime/worker/build.py",

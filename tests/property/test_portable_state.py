@@ -98,12 +98,13 @@ SCHEMA: Any = {"kind": "bolt", "how": "state", "tasks": 1, "state": "int", "stre
             st.none() | values.map(encoded),
             st.dictionaries(st.text(), st.integers(0, 10**15)),
             st.integers(0, 10**15),
+            st.integers(0, 3),
         ),
         max_size=5,
     )
 )
-def test_lines_are_the_same_state_again(rows: list[tuple[bytes, bytes | None, dict[str, int], int]]) -> None:
-    kept = [KeptKey(slot_of(row[0]), *row) for row in rows if row[1] is not None or row[2] or row[3]]
+def test_lines_are_the_same_state_again(rows: list[tuple[bytes, bytes | None, dict[str, int], int, int]]) -> None:
+    kept = [KeptKey(slot_of(row[0]), *row) for row in rows if row[1] is not None or any(row[2:])]
     header = Header("t", "r", "count", len(kept), SCHEMA)
     lines = [header_line(header), *map(row_line, kept)]
     assert all(line.isascii() and line.isprintable() for line in lines)

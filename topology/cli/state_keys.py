@@ -104,8 +104,9 @@ def shown(
     lines = [f"{escaped(component)} {shown_key(kept.key)}"]
     lines += [f"  {name:<6} {text}" for name, text in facts.items() if text]
     lines += [f"  timer  {time_text(due)}" + (f" {escaped(name)!r}" if name else "") for name, due in timers]
-    if kept.outputs:
-        lines.append(f"  had    {counted(kept.outputs, 'output')}")
+    if kept.outputs or kept.timer_outputs:
+        of_timers = f", and {counted(kept.timer_outputs, 'output')} of timers" if kept.timer_outputs else ""
+        lines.append(f"  had    {counted(kept.outputs, 'output')}{of_timers}")
     return lines
 
 

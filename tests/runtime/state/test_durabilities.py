@@ -270,6 +270,36 @@ def test_each_timer_fires_once_for_the_sink_whoever_dies_D2_P7(
     assert known_in(tmp_path, "windows") == []
 
 
+class Ringing(Bolt):
+    """Numbers the inputs of a key, and rings once, at a time of the clock."""
+
+    def process(self, pair: Pair, state: State[int]) -> Iterator[Pair]:
+        state.set(count := state.get(0) + 1)
+        if count == 1:
+            state.timer(START + timedelta(seconds=1))
+        yield Pair(pair.left, count)
+
+    def on_timer(self, key: tuple[Any, ...], name: str, state: State[int]) -> Iterator[Pair]:
+        yield Pair(key[0], 0)
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_a_timer_that_fires_at_another_place_the_second_time_leaves_the_names_of_other_outputs_D2(
+    tmp_path: Path, durability: Durability
+) -> None:
+    """After going back it is due before inputs that had come before it."""
+    topology = Topology("ringing", Config(durability=durability, checkpoint_s=10.0, max_replays=100))
+    pairs = topology.spout("pairs", Paced(Items([Pair(n % 3, n) for n in range(300)]), 100.0))
+    ringing = topology.bolt("ringing", Ringing(), pairs.fields("left"))
+    captured = Captured[Pair]()
+    topology.bolt("captured", captured, ringing.shuffle())
+    report = run_topology(topology, workers=2, state_dir=tmp_path, crashes=[Crash("ringing", acked=200)])
+    assert report.restarts == 1
+    stored = Counter((pair.left, pair.right) for pair in captured.distinct.values())
+    assert stored == Counter({(key, count): 1 for key in range(3) for count in range(101)})
+    assert captured.divergent == []
+
+
 @pytest.mark.parametrize("durability", DURABILITIES)
 def test_another_run_id_stores_all_again_C3(tmp_path: Path, durability: Durability) -> None:
     """And the same one stores nothing again, whatever names its outputs."""

@@ -18,7 +18,7 @@ from topology.storage.rescale.partition import KeptKey, Twice
 from topology.storage.store import StoreFull
 
 NEW = [
-    KeptKey(slot_of(key_bytes(n)), key_bytes(n), str(n).encode() * 9, {"t": n} if n % 2 else {}, n % 3)
+    KeptKey(slot_of(key_bytes(n)), key_bytes(n), str(n).encode() * 9, {"t": n} if n % 2 else {}, n % 3, n % 4)
     for n in range(50)
 ]
 OTHER = [KeptKey(slot_of(key_bytes(n)), key_bytes(n), b"other", {}) for n in range(3)]

@@ -25,7 +25,8 @@ class KeyValue(msgspec.Struct, frozen=True, gc=False):
 
     value: Any
     timers: dict[str, int]
-    count: int  # outputs that it has had, if they are named by their count
+    count: int  # outputs that its inputs have had, if they are named by their count
+    timer_count: int = 0  # the same of its timers
     data: bytes = b""
 
 
@@ -154,5 +155,5 @@ def content_of_held(held: Held, encode: Callable[[Any], bytes]) -> bytes:
         return held
     if type(held) is KeyValue:
         value = None if held.value is None else held.data or encode(held.value)
-        return packed(value, held.timers, held.count)
+        return packed(value, held.timers, held.count, held.timer_count)
     return PLAIN + encode(held)

@@ -10,7 +10,7 @@ is made of, nor when a checkpoint is due.
 
 from collections.abc import Sequence
 from types import GeneratorType
-from typing import Any
+from typing import Any, Final
 
 from acker.frontier import Frontier
 from acker.identity import edge
@@ -33,12 +33,14 @@ from topology.runtime.tasks.outputs import END, OUTPUTS_MAX, collected, waits
 from topology.storage.encoding.entries import KnownEntry, OutputClass
 from topology.storage.values import Changes, EntryRow, Mark, StateRow
 
+TIMERS_FIRST: Final = 1 << 62  # the count of the first output of a key's timers
+
 
 class StateExecutor(SerialByKeyExecutor):
     """Drives `process(record, state)`, or where `codec` is None `process(record)`. A `GatheredPart`.
 
     `lasts`: it is kept in the store; else it dies with the process. `by_count`: outputs of a key are named by their
-    count. `most`: bytes that may be remembered before the sources wait (D14).
+    count, those of its timers apart. `most`: bytes that may be remembered before the sources wait (D14).
     """
 
     def __init__(
@@ -189,16 +191,16 @@ class StateExecutor(SerialByKeyExecutor):
         too: without a log nothing has changed then."""
         outputs, size = self._outputs.packed(records) if records else NOTHING
         root, key, first, held = tup.root, None, -1, None
+        timer = not root and type(tup.record) is Due
         if state is not None:
             key = state.key
             if self._by_count and records:
-                first = state.count
-                held = state.held(len(records))
+                first = TIMERS_FIRST + state.timer_count if timer else state.count
+                held = state.held(0, len(records)) if timer else state.held(len(records))
             elif state.changed:
                 held = state.held(0)
         elif tup.source.key is not None:
             key = tup.source.key(tup.record)
-        timer = not root and type(tup.record) is Due
         entry = None
         if root:
             messages = messages_of(tup) if tup.others else root >> NUMBER_SHIFT

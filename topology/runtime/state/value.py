@@ -163,11 +163,19 @@ class StateValue(msgspec.Struct, eq=False, gc=False):
 
     @property
     def count(self) -> int:
-        """The number of outputs that the key has had, if these are named by their count."""
+        """The number of outputs that the key's inputs have had, if these are named by their count."""
         held = self._held
         if type(held) is KeyValue:
             return held.count
         return state.content_of(held).outputs if type(held) is bytes and held else 0
+
+    @property
+    def timer_count(self) -> int:
+        """The same of the key's timers. A timer that fires at another place among the inputs leaves their names."""
+        held = self._held
+        if type(held) is KeyValue:
+            return held.timer_count
+        return state.content_of(held).timer_outputs if type(held) is bytes and held else 0
 
     def fired(self, name: str, due: int) -> bool:
         """Takes a timer away that is due now; False where it was moved, or taken away, meanwhile."""
@@ -177,11 +185,11 @@ class StateValue(msgspec.Struct, eq=False, gc=False):
         self.changed = True
         return True
 
-    def held(self, outputs: int) -> Any:
-        """Return what is to be held of the key after `outputs` more, if they are counted. Raises EmitError for a value
-        that has no byte form, or is none of the state's type."""
+    def held(self, outputs: int, timer_outputs: int = 0) -> Any:
+        """Return what is to be held of the key after so many outputs more, of an input or of a timer, if they are
+        counted. Raises EmitError for a value that has no byte form, or is none of the state's type."""
         before, value = self._held, self._value
-        if self._timers is None and not outputs:  # the hot path
+        if self._timers is None and not outputs and not timer_outputs:  # the hot path
             kind = type(value)
             if kind is type(before) and kind is self._codec.quick and (kind is not int or INT_MIN <= value <= INT_MAX):
                 return value
@@ -190,12 +198,12 @@ class StateValue(msgspec.Struct, eq=False, gc=False):
             if type(before) is not bytes or before[:1] in _NO_TIMERS:
                 if type(before) is not KeyValue:
                     return self._alone(value)
-                return KeyValue(value, before.timers, before.count, self._data())
+                return KeyValue(value, before.timers, before.count, before.timer_count, self._data())
         value = self.get()
-        timers, count = self.timers, self.count + outputs
-        if not timers and not count:
+        timers, count, timer_count = self.timers, self.count + outputs, self.timer_count + timer_outputs
+        if not timers and not count and not timer_count:
             return self._alone(value)
-        return KeyValue(value, timers, count, self._data())
+        return KeyValue(value, timers, count, timer_count, self._data())
 
     def content(self) -> bytes:
         """Return `held` as bytes, without counted outputs. Raises EmitError."""

@@ -13,22 +13,26 @@ from xxhash import xxh3_64_digest, xxh3_64_intdigest
 SUM_BYTES: Final = 8
 PLAIN: Final = b"\x00"  # the prefix of a content that is only a value
 _TIMED: Final = b"\x01"  # msgpack: value or nil, and name → due time, in microseconds since 1970
-_COUNTED: Final = b"\x02"  # msgpack: the same, and how many outputs the key has had
+_COUNTED: Final = b"\x02"  # msgpack: the same, and how many outputs its inputs have had
+_TIMERS_COUNTED: Final = b"\x03"  # msgpack: the same, and how many its timers have had
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class KeyContent(NamedTuple):
     """The stored data of a key: its value as `topology.records` encodes it, or None; its timers, name → due time in
-    microseconds since 1970 (UTC); and how many outputs it has had, if these are named by their count."""
+    microseconds since 1970 (UTC); and how many outputs its inputs and its timers have had, if these are named by their
+    count."""
 
     value: bytes | None
     timers: Mapping[str, int]
     outputs: int = 0
+    timer_outputs: int = 0
 
 
 _timed: Final = msgspec.msgpack.Decoder(tuple[bytes | None, dict[str, int]])
 _counted: Final = msgspec.msgpack.Decoder(tuple[bytes | None, dict[str, int], int])
+_timers_counted: Final = msgspec.msgpack.Decoder(tuple[bytes | None, dict[str, int], int, int])
 
 
 def seed_of(component: str, slot: int) -> int:
@@ -56,8 +60,10 @@ def is_intact(seed: int, key: bytes, body: bytes) -> bool:
     return len(body) > SUM_BYTES and body == body_of(seed, key, body[SUM_BYTES:])
 
 
-def packed(value: bytes | None, timers: Mapping[str, int], count: int = 0) -> bytes:
+def packed(value: bytes | None, timers: Mapping[str, int], count: int = 0, timer_count: int = 0) -> bytes:
     """Return a content; empty if there is nothing to keep."""
+    if timer_count:
+        return _TIMERS_COUNTED + _encode((value, timers, count, timer_count))
     if count:
         return _COUNTED + _encode((value, timers, count))
     if timers:
@@ -72,6 +78,8 @@ def content_of(content: bytes) -> KeyContent:
         return KeyContent(content[1:], {})
     if kind == _COUNTED:
         return KeyContent(*_counted.decode(memoryview(content)[1:]))
+    if kind == _TIMERS_COUNTED:
+        return KeyContent(*_timers_counted.decode(memoryview(content)[1:]))
     if kind == _TIMED:
         return KeyContent(*_timed.decode(memoryview(content)[1:]))
     if not content:
@@ -86,7 +94,7 @@ def value_of(content: bytes) -> bytes | None:
 
 def timers_of(content: bytes) -> Mapping[str, int]:
     """Return only the timers of a content."""
-    return content_of(content).timers if content[:1] in (_TIMED, _COUNTED) else {}
+    return content_of(content).timers if content[:1] in (_TIMED, _COUNTED, _TIMERS_COUNTED) else {}
 
 
 def xored(sums: list[bytes]) -> int:

@@ -4,8 +4,8 @@ key.
     {"kedge": "state", "format": 1, "topology": "t", "run_id": "", "component": "count", "keys": 2, "schema": {…}}
     {"slot": 7, "key": "10.0.0.1", "value": [3, 1.5], "timers": {"ring": "2026-01-01T00:00:00+00:00"}}
 
-A key whose outputs are named by their count has that count, too: "outputs": 4. Without it sinks would take later
-outputs for the first ones.
+A key whose outputs are named by their count has that count, too: "outputs": 4, and of its timers "timer_outputs": 2.
+Without it sinks would take later outputs for the first ones.
 
 Pure: values in, lines out, and back. Must not know stores, nor where lines come from.
 """
@@ -33,7 +33,7 @@ FORMAT: Final = 1
 LINE_BYTES_MAX: Final = 1 << 30  # of one line; a row of state has fewer
 _HEADER: Final = {"kedge", "format", "topology", "run_id", "component", "keys", "schema"}
 _ROW: Final = {"slot", "key", "value", "timers"}
-_OUTPUTS: Final = "outputs"  # only where there are some
+_OUTPUTS: Final = ("outputs", "timer_outputs")  # only where there are some
 _OUTPUTS_MAX: Final = 1 << 62
 
 
@@ -61,7 +61,8 @@ def row_json(kept: KeptKey) -> dict[str, Any]:
     """Return the data of a key, for `json.dumps`."""
     timers = {name: time_text(due) for name, due in kept.timers.items()}
     row = {"slot": kept.slot, "key": key_json(kept.key), "value": value_json(kept.value), "timers": timers}
-    return row | {_OUTPUTS: kept.outputs} if kept.outputs else row
+    counts = zip(_OUTPUTS, (kept.outputs, kept.timer_outputs), strict=True)
+    return row | {name: count for name, count in counts if count}
 
 
 def _json(value: Any) -> str:
@@ -140,7 +141,7 @@ class Reading:
 
     def _row(self, line: bytes, decode: Decode | None) -> KeptKey:
         fields = self._object(line)
-        outputs = fields.pop(_OUTPUTS, 0)
+        counts = [fields.pop(name, 0) for name in _OUTPUTS]
         if fields.keys() != _ROW or type(fields["timers"]) is not dict:
             self._refuse("a key is expected here, with slot, key, value and timers")
         try:
@@ -152,11 +153,12 @@ class Reading:
             self._refuse(str(error))
         if type(fields["slot"]) is not int or fields["slot"] != slot_of(key):
             self._refuse(f"the key's slot is {slot_of(key)}, and not {fields['slot']!r:.20}")
-        if type(outputs) is not int or not 0 <= outputs <= _OUTPUTS_MAX:
-            self._refuse(f"a number of outputs is expected, and not {outputs!r:.20}")
-        if value is None and not timers and not outputs:
+        for count in counts:
+            if type(count) is not int or not 0 <= count <= _OUTPUTS_MAX:
+                self._refuse(f"a number of outputs is expected, and not {count!r:.20}")
+        if value is None and not timers and not any(counts):
             self._refuse("neither a value nor a timer")
-        return KeptKey(fields["slot"], key, value, timers, outputs)
+        return KeptKey(fields["slot"], key, value, timers, *counts)
 
     def _object(self, line: bytes) -> dict[str, Any]:
         try:

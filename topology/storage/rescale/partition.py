@@ -30,13 +30,15 @@ IN_PLACE: Final = b"\0"  # in place of a placement: rows here replace all others
 
 class KeptKey(NamedTuple):
     """The stored data of one key: its value as `topology.records.encoded` returns it, or None; its timers, name → due
-    time in microseconds since 1970 (UTC); and how many outputs it has had, if these are named by their count."""
+    time in microseconds since 1970 (UTC); and how many outputs its inputs and its timers have had, if these are named
+    by their count."""
 
     slot: int
     key: bytes
     value: bytes | None
     timers: Mapping[str, int]
     outputs: int = 0
+    timer_outputs: int = 0
 
 
 class Twice(Exception):
@@ -117,8 +119,9 @@ def _staged(store: SqliteStore, component: str, rows: Iterable[KeptKey]) -> int:
 def _groups(component: str, rows: Iterable[KeptKey]) -> Iterator[list[StateRow]]:
     group: list[StateRow] = []
     size = 0
-    for slot, key, value, timers, outputs in rows:
-        body = state.body_of(state.seed_of(component, slot), key, state.packed(value, timers, outputs))
+    for slot, key, value, timers, outputs, timer_outputs in rows:
+        content = state.packed(value, timers, outputs, timer_outputs)
+        body = state.body_of(state.seed_of(component, slot), key, content)
         group.append(StateRow(slot, key, body))
         size += len(body) + len(key)
         if len(group) >= PAGE_ROWS or size >= PAGE_BYTES:
