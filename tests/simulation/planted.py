@@ -129,9 +129,8 @@ PLANTED: Final = (
         "a failed input has changed the state",
         "topology/runtime/state/keyed_executor.py",
         "            if error is not None:\n",
-        "            if error is not None and getattr(state, 'changed', False) and hasattr(self, 'keys'):\n"
-        "                from topology.groupings import slot_of\n\n"
-        "                self.keys.put(slot_of(state.key), state.key, state.content())\n"
+        "            if error is not None and getattr(state, 'changed', False):\n"
+        "                self.keys.put(state.key, state.held(0))\n"
         "            if error is not None:\n",
     ),
     _bug(
