@@ -98,16 +98,18 @@ class Peace:
 
 
 class _Without:
-    """A spout's messages, without those of some ids."""
+    """A spout's messages, without those of some ids: `settled` gets these at once, as a source may wait for it."""
 
-    def __init__(self, source: Polling, ids: Collection[Any]) -> None:
-        self._source = source
+    def __init__(self, source: Polling, ids: Collection[Any], settled: Callable[[list[Any]], None]) -> None:
+        self._source, self._settled = source, settled
         self._ids, self._stopped = ids, False
         self.epochs = source.epochs
 
     async def poll(self, limit: int) -> Sequence[Message[Any]]:
         while messages := await self._source.poll(limit):
             self.epochs = self._source.epochs
+            if out := [message.id for message in messages if message.id in self._ids]:
+                self._settled(out)
             if left := [message for message in messages if message.id not in self._ids]:
                 return left
             if self._stopped and not self._source.ahead:
@@ -131,7 +133,9 @@ class _Without:
 
 def _leave_out(names: Collection[Name], worker: Worker) -> None:
     for task in worker.spout_tasks.values():
-        task.reader.source = _Without(task.reader.source, {id for spout, id in names if spout == task.component})
+        ids = {id for spout, id in names if spout == task.component}
+        settled = task.callbacks.settled if task.callbacks.wants_settled else lambda ids: None
+        task.reader.source = _Without(task.reader.source, ids, settled)
 
 
 def captured_of(topology: Topology | Graph) -> dict[str, Captured[Any]]:
