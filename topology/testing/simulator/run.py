@@ -381,6 +381,8 @@ class SimulatedRun(CrashingRun):
         if isinstance(worker.broken, StoreBroken):
             self._fate.paths["a store broke"] += 1
             self._doomed.append((worker, "ended, as its store is broken"))
+            if self._loop.between_turns is None:  # the run is ending, and no longer looks at the doomed
+                self._coordinator.give_up("a worker's store is broken")
         else:
             super()._stopped(worker)
 
