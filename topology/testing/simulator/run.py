@@ -204,7 +204,10 @@ class SimulatedRun(CrashingRun):
             self._too_long = left if self._loop.time() - since > FORGETS_S else {}
 
     def _remembered(self) -> Counter[str]:
-        return remembered(self.workers, self._joined, by_count=self._durability != "disk")
+        found = remembered(self.workers, self._joined, by_count=self._durability != "disk")
+        files = [self._kept[worker.worker]._store for worker in self.workers]
+        found["commits that a loss of power takes back"] = sum(file._own.commits - file.commits for file in files)
+        return +found
 
     @property
     def _durability(self) -> str:
