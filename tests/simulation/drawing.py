@@ -25,6 +25,9 @@ REJECTED_EVERY: Final = 31
 CALM: Final = (Hazard.PAUSE, Hazard.DISK_FULL, Hazard.LATE_FRAMES, Hazard.REPEATED_FRAMES)
 RESCALE: Final = True  # whether workers and tasks change when all of a run begins again
 BOUNDED: Final = 0.05  # of the topologies: more messages, and small bounds of what is remembered and of the lag
+BOUNDED_DEAD: Final = 0.5  # of those in which a bolt with state knows dead messages: letters wait for room (D5)
+REMEMBERED_MAX: Final = 20_000  # bytes
+REMEMBERED_DEAD_MAX: Final = 14_000  # more than the dead messages take, and soon full
 PARTITIONED: Final = 0.35  # of the sources
 RECREATED: Final = "recreated"
 HELD_S: Final = "50ms"
@@ -194,8 +197,8 @@ def durability_of(seed: int) -> Literal["disk", "process", "checkpoint"]:
     return Random(f"durability of {seed}").choice(DURABILITIES)
 
 
-def _config(seed: int, random: Random, *, gathered: bool, bounded: bool) -> Config:
-    bounds: dict[str, int] = {"max_lag": 60, "max_remembered_bytes": 20_000} if bounded else {}
+def _config(seed: int, random: Random, *, gathered: bool, remembered_max: int | None) -> Config:
+    bounds: dict[str, int] = {"max_lag": 60, "max_remembered_bytes": remembered_max} if remembered_max else {}
     return Config(
         # a group may wait for the last message of a partition that is read behind all others
         max_pending=random.choice([5, 50, 2_000] if not gathered else [MESSAGES_MIN, 2_000]),
@@ -214,9 +217,10 @@ def draw(seed: int) -> Topology:
     known_dead = seed % 4 == 1 and not _is_gathered(seed)  # what dies was counted, and is so once if replayed (E1)
     gathered = _is_gathered(seed)
     of_sources = Random(f"sources of {seed}")
-    bounded = not gathered and of_sources.random() < BOUNDED
-    messages = 2 * MESSAGES_MIN if bounded else MESSAGES_MIN
-    topology = Topology(f"drawn-{seed}", _config(seed, random, gathered=gathered, bounded=bounded))
+    bounded = not gathered and of_sources.random() < (BOUNDED_DEAD if known_dead else BOUNDED)
+    messages = 2 * MESSAGES_MIN if bounded and not known_dead else MESSAGES_MIN
+    most = (REMEMBERED_DEAD_MAX if known_dead else REMEMBERED_MAX) if bounded else None
+    topology = Topology(f"drawn-{seed}", _config(seed, random, gathered=gathered, remembered_max=most))
     spouts = random.randint(1, 2)
     streams: list[Any] = []
     settled: set[int] = set()

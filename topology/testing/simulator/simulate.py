@@ -45,7 +45,7 @@ LIMIT_S: Final = 900.0  # seconds of virtual time after which a simulation count
 AGAIN_S: Final = 1.0  # seconds before a run is started again
 ORDERS_S: Final = (0.005, 0.005, 0.1)  # seconds that an order to a worker, or its answer, may take
 COPIES: Final = 0.3  # chance that the disk copies what is written over
-BY_HAND: Final = 2  # replays of dead letters by hand during a run; one more happens between two runs
+BY_HAND: Final = 8  # replays of dead letters by hand during a run; one more happens between two runs
 TASKS_MAX: Final = 3  # tasks, and workers, if their number changes between two runs
 IN_VAIN: Final = "trees timed out when nothing went wrong"  # a path
 
@@ -143,7 +143,8 @@ def _drawn(topology: Topology, peace: Peace, seed: int, faults: Collection[Hazar
     files = SimulatedFiles(disk, Random(random.getrandbits(64)))
     files.make_directory(STATE_DIR, 0o700)
     links = FaultyLinks(Random(random.getrandbits(64)), chances, hits)
-    by_hand = sorted(random.randrange(peace.messages + 1) for _ in range(BY_HAND)) if peace.dead else []
+    of_hand = Random(f"by hand of {seed}")
+    by_hand = sorted(of_hand.randrange(peace.messages + 1) for _ in range(BY_HAND)) if peace.dead else []
     between = between_runs.drawn(seed, faults, peace.messages)
     drops = bool(peace.dead) and random.random() < 0.5
     order_s = Random(f"orders of {seed}").choice(ORDERS_S)
