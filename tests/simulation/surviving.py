@@ -20,6 +20,8 @@ from topology.testing import Captured
 GROUP: Final = 10  # messages whose output is anchored to all of them: more trees than a tuple may name (A16)
 LOOKS: Final = "100ms"
 AT_ONCE: Final = 64  # inputs that a slow bolt works on
+SECOND: Final = 0.5  # of the tallies are read by another bolt with state
+SECOND_BACK: Final = 0.8  # the same if all workers go back: then the two have to be of one cut (P1)
 AGAIN: Final = 3  # times that one side of a join fails on its own
 
 
@@ -172,7 +174,7 @@ def tally(topology: Topology, random: Random, name: str, stream: Any, share: flo
         stamped = topology.bolt(f"{name}-stamps", Stamps(share), counts.shuffle(), tasks=tasks, concurrency=many)
         topology.bolt(f"captured-{name}-stamps", Captured[Item](), stamped.shuffle())
     topology.bolt(f"captured-{name}", captured, counts.shuffle())
-    if random.random() < 0.5:
+    if random.random() < (SECOND_BACK if topology.config.durability == "checkpoint" else SECOND):
         again = topology.bolt(f"{name}-second", Seconds(share), counts.fields("count"), tasks=2, concurrency=many)
         topology.bolt(f"captured-{name}-second", CapturedCounts(), again.shuffle())
     return captured

@@ -40,6 +40,9 @@ class Fate:
     between: BetweenRuns
     dies: bool  # whether some messages end dead
     sinks: SimulatedSinks
+    poll_s: float = 0.001  # seconds between two polls of a source
+    orders_late: float = 0.0  # share of the orders to workers that are late: tuples overtake a barrier (P1)
+    answers_twice: float = 0.0  # share of the answers that arrive once more (P6)
     paths: Counter[str] = field(default_factory=Counter)  # rare code paths that were taken
     events: list[str] = field(default_factory=list)  # what has hit, and when, for people
     trace: Any = field(default_factory=hashlib.sha256)

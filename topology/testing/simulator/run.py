@@ -44,7 +44,6 @@ from topology.testing.virtual_time.process import SimulatedProcess
 LOOK_S: Final = 0.1  # seconds between two looks at what a run remembers when all is done
 FORGETS_S: Final = 10.0  # seconds after which that is too much: announcements and commits take less than one
 POLLED_MAX: Final = 16  # messages that a source gives at once
-POLLED_EVERY_S: Final = 0.001
 KINDS_MIN: Final = 2  # of faults that hit a run, if so many were drawn
 SYNC_S: Final = 0.02  # seconds that an operation of the disk takes at most
 
@@ -115,6 +114,7 @@ class SimulatedRun(CrashingRun):
         fate.run = self
         self._network: SimulatedNetwork = SimulatedNetwork(fate.links, Random(fate.random.getrandbits(64)))
         self._control.order_s = fate.order_s
+        self._control.late, self._control.twice = fate.orders_late, fate.answers_twice
         self._life = life  # of everything that belongs to no worker
         self._opens = partial(startup.opened, files=fate.files, secret=fate.random.randbytes)
         self._too_long: Mapping[str, int] = {}  # what is remembered too long after all is done
@@ -145,7 +145,7 @@ class SimulatedRun(CrashingRun):
         watch_worker(worker.checkpoints, self._steps.add)
         self._fate.sinks.watch(worker.checkpoints, worker.life)
         for task in worker.spout_tasks.values():
-            _poll_little(task)
+            _poll_little(task, self._fate.poll_s)
         return worker
 
     async def _decide(self, checkpoint: int) -> None:
@@ -436,12 +436,12 @@ def _check_stale(tup: Tuple[Any], workers: Iterable[MortalWorker]) -> None:
             raise Broken(f"{tup.record} was refused as stale, and its tree waits for it")
 
 
-def _poll_little(task: SpoutTask) -> None:
+def _poll_little(task: SpoutTask, every_s: float) -> None:
     """Have the task read a few messages at a time: then messages are done one after the other, and a strike hits."""
     poll = task.reader.poll
 
     async def poll_little(room: int) -> Sequence[Message[Any]]:
-        await asyncio.sleep(POLLED_EVERY_S)
+        await asyncio.sleep(every_s)
         return await poll(min(room, POLLED_MAX))
 
     task.reader.poll = poll_little  # type: ignore[method-assign]

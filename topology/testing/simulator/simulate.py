@@ -44,6 +44,9 @@ HEALS_S: Final = 60.0  # seconds of virtual time after which no more faults occu
 LIMIT_S: Final = 900.0  # seconds of virtual time after which a simulation counts as one that never ends
 AGAIN_S: Final = 1.0  # seconds before a run is started again
 ORDERS_S: Final = (0.005, 0.005, 0.1)  # seconds that an order to a worker, or its answer, may take
+ORDERS_LATE: Final = 0.1  # share of the orders to workers
+ANSWERS_TWICE: Final = 0.05  # share of their answers
+POLLS_S: Final = (0.001, 0.1)  # seconds between two polls; after the longer ones a source is read through checkpoints
 COPIES: Final = 0.3  # chance that the disk copies what is written over
 BY_HAND: Final = 8  # replays of dead letters by hand during a run; one more happens between two runs
 TASKS_MAX: Final = 3  # tasks, and workers, if their number changes between two runs
@@ -147,7 +150,7 @@ def _drawn(topology: Topology, peace: Peace, seed: int, faults: Collection[Hazar
     by_hand = sorted(of_hand.randrange(peace.messages + 1) for _ in range(BY_HAND)) if peace.dead else []
     between = between_runs.drawn(seed, faults, peace.messages)
     drops = bool(peace.dead) and random.random() < 0.5
-    order_s = Random(f"orders of {seed}").choice(ORDERS_S)
+    order_s, poll_s = Random(f"orders of {seed}").choice(ORDERS_S), Random(f"pace of {seed}").choice(POLLS_S)
     return Fate(
         Random(random.getrandbits(64)),
         strikes,
@@ -161,6 +164,9 @@ def _drawn(topology: Topology, peace: Peace, seed: int, faults: Collection[Hazar
         between,
         bool(peace.dead),
         SimulatedSinks(captured_of(topology)),
+        poll_s,
+        ORDERS_LATE,
+        ANSWERS_TWICE,
     )
 
 

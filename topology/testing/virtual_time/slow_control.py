@@ -14,27 +14,33 @@ from topology.runtime.poison.trials import Fallen
 from topology.testing.virtual_time.mortal_worker import MortalWorker
 
 ORDER_S: Final = 0.005  # that an order takes at most, from the supervisor to a worker; so does an answer
+LATE_S: Final = 0.5  # that a late order takes at most
+AGAIN_S: Final = 0.5  # seconds between the two times that an answer arrives, at most
 
 
 class SlowControl:
     """Orders and answers. `outside` is a context of no worker's life. `workers` are those that live. `ends` returns
     True once the run ends; then only orders and answers with `at_end` arrive. `order_s` is how long one takes at
-    most."""
+    most. `late` is the share of the orders that take up to LATE_S. `twice` is the share of the answers that arrive once
+    more: as a late answer to what was given up does, the second one may meet another question."""
 
     def __init__(self, outside: Context, random: Random, workers: Sequence[Any], ends: Callable[[], bool]) -> None:
-        self.order_s = ORDER_S
+        self.order_s, self.late, self.twice = ORDER_S, 0.0, 0.0
         self._loop = asyncio.get_running_loop()
         self._outside, self._random, self._workers, self._ends = outside, random, workers, ends
         self._due: dict[int, float] = {}  # owner → when the order that it was given last arrives
 
     def tell(self, worker: MortalWorker, order: Callable[[], Any], *, at_end: bool = False) -> None:
         """Have the order arrive a little later, after those that were given before."""
-        at = max(self._due.get(worker.owner, 0.0) + 1e-6, self._loop.time() + self.takes_s())
+        is_late = self.late and self._random.random() < self.late
+        after_s = self._random.uniform(0, LATE_S) if is_late else self.takes_s()
+        at = max(self._due.get(worker.owner, 0.0) + 1e-6, self._loop.time() + after_s)
         self._due[worker.owner] = at
+        life = worker.life  # a late order may come when the run is over, and the worker has let go of all that it had
 
         def arrives() -> None:
             if at_end or not self._ends():  # at the end the dead are buried
-                worker.life.reach(order)
+                life.reach(order)
 
         self._loop.call_at(at, arrives, context=self._outside)  # of no worker: one that dies takes no order with it
 
@@ -45,7 +51,10 @@ class SlowControl:
             if (at_end or not self._ends()) and worker in self._workers:
                 say()
 
-        self._loop.call_later(self.takes_s(), arrives, context=self._outside)
+        after_s = self.takes_s()
+        self._loop.call_later(after_s, arrives, context=self._outside)
+        if self.twice and self._random.random() < self.twice:
+            self._loop.call_later(after_s + self._random.uniform(0, AGAIN_S), arrives, context=self._outside)
 
     def grant(self, owner: int) -> None:
         """Tell a worker that it is its turn to try messages."""
