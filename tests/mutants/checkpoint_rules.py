@@ -290,6 +290,15 @@ MUTANTS: Final = (
     ),
     Mutant(
         rule="P14",
+        breaks="a log that is full is marked: its snapshot has what the log has not",
+        file="topology/runtime/checkpoints/log_commit.py",
+        old="            self._take()\n            self._append()\n        self._store.mark",
+        new="            self.write()\n        self._store.mark",
+        test="tests/runtime/checkpoints/test_log_leaving.py::"
+        "test_a_full_log_takes_no_mark_because_its_snapshot_has_what_the_log_has_not_P14",
+    ),
+    Mutant(
+        rule="P14",
         breaks="half of a decision that a full disk has cut short stays",
         file="topology/storage/directory/decision.py",
         old="                self._restore(slot)\n",

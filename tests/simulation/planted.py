@@ -180,8 +180,8 @@ PLANTED: Final = (
         "B2",
         "what was drawn is filed by the input's identity, whatever way the input has come",
         "topology/runtime/state/state_executor.py",
-        "            key = tup.source.key(tup.record)\n        timer = ",
-        "            key = None\n        timer = ",
+        "            key = tup.source.key(tup.record)\n        entry = None\n",
+        "            key = None\n        entry = None\n",
     ),
     _bug(
         "E2",

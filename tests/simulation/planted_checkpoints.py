@@ -1,9 +1,9 @@
 """Bugs of checkpoints, logs and generations that are planted in the shipped code, for the simulator to find. Data.
 
 With those of `planted` there is one or more for each rule P1 … P16 (docs/internals/checkpoints.md). Where two guards
-keep a rule, both are taken away. No run shows that records stand behind the mark of the snapshot that has them (P8): a
-second redo of one changes nothing, a group is in the log as a whole, and no input is acked before its record is there.
-`tests.mutants` has that bug.
+keep a rule, both are taken away. No run shows that records stand behind the mark of the snapshot that has them (P8),
+nor that a full log is marked all the same (P14): a second redo of a record changes nothing, a group is in the log as a
+whole, and no input is acked before its record is there. `tests.mutants` has these two.
 """
 
 from typing import Final
@@ -227,13 +227,6 @@ PLANTED: Final = (
         "            return\n",
         "            if now is not self._underway:\n                return\n"
         "            now.stage = CheckpointStage.PREPARED\n",
-    ),
-    planted(
-        "P14",
-        "a log that is full refuses no checkpoint: what it has not written is gathered",
-        "topology/runtime/checkpoints/log_commit.py",
-        "        if not self._closed:\n            self._take()\n            self._append()\n        self._store.mark",
-        "        if not self._closed:\n            self.write()\n        self._store.mark",
     ),
     planted(
         "P15",
