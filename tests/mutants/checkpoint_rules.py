@@ -193,6 +193,15 @@ MUTANTS: Final = (
     ),
     Mutant(
         rule="P9",
+        breaks="an input whose generation is over is never sent, if it came again before its record was in the log",
+        file="topology/runtime/state/state_executor.py",
+        old="                    if entry.waiting:\n",
+        new="                    if entry.waiting and tup is not None:\n",
+        test="tests/runtime/state/test_durabilities.py::"
+        "test_an_input_that_comes_again_in_the_next_generation_before_its_record_is_synced_leaves_with_it_P7_P9",
+    ),
+    Mutant(
+        rule="P9",
         breaks="a life that is over is not told from those that go on",
         file="acker/frontier.py",
         old="        self._over |= over\n",

@@ -19,8 +19,8 @@ from tests.mutants.mutant import BrokenMutant, Mutant
 from tests.simulation import planted, planted_checkpoints
 
 PLANTED: Final = (*planted.PLANTED, *planted_checkpoints.PLANTED)
-SEEDS: Final = 200  # of the ordinary suite
-LIMIT_S: Final = 240.0  # for one bug
+SEEDS: Final = 600  # some bugs need two faults at the right moments
+LIMIT_S: Final = 600.0  # for one bug
 FOUND: Final = re.compile(r"^FAILED seed (\d+)(.*)$", re.MULTILINE)
 
 

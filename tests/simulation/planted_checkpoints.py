@@ -182,13 +182,6 @@ PLANTED: Final = (
         "            pass\n",
     ),
     planted(
-        "P9",
-        "an input whose generation is over is never sent, if it came again before its record was in the log",
-        _EXECUTOR,
-        "                    if entry.waiting:\n",
-        "                    if entry.waiting and tup is not None:\n",
-    ),
-    planted(
         "P10",
         "a letter that is dropped is in no frontier",
         _LETTERS,
@@ -278,13 +271,6 @@ PLANTED: Final = (
         "topology/runtime/worker/subtrees.py",
         "                self._lose(message)\n\n    def _drop_decided",
         "                pass\n\n    def _drop_decided",
-    ),
-    planted(
-        "D17",
-        "nor what stands for one of a life that was over before its worker began",
-        "topology/runtime/worker/subtrees.py",
-        "        self._look_at_lives()\n",
-        "",
     ),
     planted(
         "B10",

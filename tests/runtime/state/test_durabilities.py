@@ -4,6 +4,7 @@ Rules D1 to D4, P5, P7, P9.
 Each count is stored once: the sink goes by (origin, identity), and `Captured` raises for one name with two records.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -30,7 +31,7 @@ from topology.testing import Captured, Crash, Pause, ScriptedSpout, Watch, run_t
 from topology.testing.simulator.disk import SimulatedDisk
 from topology.testing.simulator.files import SimulatedFiles
 from topology.testing.simulator.run import STATE_DIR
-from topology.testing.virtual_time.loop import START, run_virtual
+from topology.testing.virtual_time.loop import START, VirtualLoop, run_virtual
 
 
 def counting(durability: Durability, *, spout: Any = None, **config: Any) -> tuple[Topology, Captured[Pair]]:
@@ -225,6 +226,37 @@ def test_a_source_that_lives_emits_again_from_memory_what_no_decided_frontier_ha
         topology, captured = counting("checkpoint", spout=Slowly(COUNT, id_of=id_of, heeds=heeds))
         run_topology(topology, workers=2, state_dir=tmp_path)
         assert captured.records == [], "all of it is in the marks"
+
+
+def test_an_input_that_comes_again_in_the_next_generation_before_its_record_is_synced_leaves_with_it_P7_P9(
+    tmp_path: Path,
+) -> None:
+    """A worker dies while the source's own worker waits for a sync that takes long."""
+    topology = Topology("counting", Config(checkpoint_s=60.0, tree_timeout_s=30.0))
+    numbers = topology.spout("numbers", Items([Number(n % KEYS) for n in range(50)]))
+    counts = topology.bolt("counts", Counts(), numbers.fields("n"), tasks=2)
+    captured = Captured[Pair]()
+    topology.bolt("captured", captured, counts.shuffle())
+    seen: list[float] = []
+
+    async def look(run: EmbeddedRun) -> None:
+        await until(lambda: len(captured.distinct) == 50)
+        seen.append(asyncio.get_running_loop().time())
+
+    def appended(*_: Any) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        if not seen:
+            seen.append(loop.time())
+            takes = iter((2.0,) * 4)  # for each worker: until its sync is done, and until that is told
+            loop.executor_takes = lambda: next(takes, 0.001)
+
+    slowly, crash = Watch(before=through(appended=appended)), Crash(1, at_s=1.0)
+    report = run_topology(topology, workers=2, state_dir=tmp_path, crashes=[crash], watch=slowly, during=look)
+    assert report.restarts == 1
+    assert stored_once(captured.distinct, 50)
+    begun_at, all_at = seen
+    assert 4 <= all_at - begun_at < 10, "before any tree is over its time"
 
 
 # -- timers
