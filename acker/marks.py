@@ -54,6 +54,8 @@ class Lane:
         self._ahead: deque[tuple[int, int]] = deque()
         self._names: dict[MessageId, None] = {}  # names from the oldest unfinished one on, in order
         self._names_ahead: dict[MessageId, None] = {}  # names that an earlier run has finished, as above
+        # names before the oldest unfinished one: forgotten once the mark is stored, as a run may go back before that
+        self._passed: dict[MessageId, None] = {}
         self._given_names = 0  # in this run
         self._is_fresh = False  # whether the source has given something since the mark was asked for
         self._unsettled: set[MessageId] = set()  # names that stay in the mark though they may stand before all others
@@ -140,6 +142,7 @@ class Lane:
     def again(self, name: MessageId) -> bool:
         """Let a finished message be emitted once more. Return False for an int: ints grow within an epoch."""
         self._names.pop(name, None)
+        self._passed.pop(name, None)
         self._is_fresh = True
         return not isinstance(name, int)
 
@@ -150,6 +153,13 @@ class Lane:
             name: None for name in ids if isinstance(name, _NAMES) and name not in self._names
         }
         self._names = {**forgotten, **self._names}
+        self._passed = {}  # the mark that passed them is not stored
+
+    def stored(self) -> None:
+        """Take note that the mark that was asked for last is stored."""
+        for name in self._passed:
+            self._names.pop(name, None)
+        self._passed = {}
 
     def _given(self, one: MessageId) -> None:
         self._is_fresh = True
@@ -196,7 +206,8 @@ class Lane:
         if ints and ints[-1] < self._last:
             spans.append((ints[-1] + 1, int(self._last)))
         names = self._unfinished_names(unfinished, unsettled)
-        spans += [(name, name) for name in self._names if name not in names]
+        passed = self._passed
+        spans += [(name, name) for name in self._names if name not in names and name not in passed]
         position = ints[0] if ints else next((name for name in self._names if name in names), newest)
         if not ints and not names:
             spans = [(newest, newest), *(span for span in spans if span[0] != newest)]
@@ -210,15 +221,14 @@ class Lane:
         return Reached(position, tuple(spans), newest)
 
     def _unfinished_names(self, unfinished: Collection[MessageId], unsettled: Collection[MessageId]) -> set[MessageId]:
-        """Return the unfinished ids that are names; finished names before the first of them are forgotten, but for
+        """Return the unfinished ids that are names; the mark passes finished names before the first of them, but for
         those that are `unsettled`."""
         names: set[MessageId] = {message_id for message_id in unfinished if isinstance(message_id, _NAMES)}
         if self._is_fresh:
             self._is_fresh, self._unsettled = False, set()
         self._unsettled.update(message_id for message_id in unsettled if isinstance(message_id, _NAMES))
-        for name in [*takewhile(lambda name: name not in names, self._names)]:
-            if name not in self._unsettled:
-                del self._names[name]
+        finished = takewhile(lambda name: name not in names, self._names)
+        self._passed = {name: None for name in finished if name not in self._unsettled}
         return names
 
 
@@ -254,6 +264,9 @@ class Marks:
         """Record that these marks are stored. Forget and return the lanes that are over: all done, and not of a
         `current` epoch of the source's partitions."""
         self._stored.update(marks)
+        for at in marks:
+            if at in self._lanes:
+                self._lanes[at].stored()
         now = set(current)
         over = [at for at, lane in self._lanes.items() if at not in now and _is_over(lane, self._stored.get(at))]
         for at in over:

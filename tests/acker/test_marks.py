@@ -51,11 +51,37 @@ def test_names_stand_alone_in_the_order_of_their_emission() -> None:
     assert lane.reached(["y", "w"]) == Reached("y", (("x", "x"),), "w")
 
 
-def test_names_that_are_done_before_the_oldest_unfinished_one_are_forgotten() -> None:
+def test_names_that_are_done_before_the_oldest_unfinished_one_are_forgotten_once_that_is_stored() -> None:
     lane = lane_of([f"name {n}" for n in range(1_000)])
-    lane.reached(["name 999"])
+    assert lane.reached(["name 999"]) == Reached("name 999", (), "name 999")
+    assert lane.new(["name 1"]) == 0
+    lane.stored()
     assert lane.new(["name 1"]) == 1, "a message of its own now"
     assert lane.new(["name 999"]) == 0
+
+
+def test_a_run_that_goes_back_before_a_mark_is_stored_knows_what_an_earlier_run_had_finished_P2() -> None:
+    """The source has given all of it again; the mark that has passed it was given up."""
+    lane = Lane(Reached("a", (("b", "b"), ("c", "c")), "d"))
+    assert lane.new(["a"]) == 1
+    lane.add(["a"])
+    assert lane.before("b")
+    assert lane.before("c")
+    lane.add(["d"])
+    lane.reached(["d"])
+    lane.reopen(["a"])
+    assert lane.reached(["a", "d"]) == Reached("a", (("b", "b"), ("c", "c")), "d")
+    lane.stored()
+    assert lane.reached(["a", "d"]) == Reached("a", (("b", "b"), ("c", "c")), "d")
+
+
+def test_a_finished_name_that_is_emitted_again_before_the_mark_is_stored_is_not_forgotten_with_it() -> None:
+    lane = lane_of(["a", "b"])
+    lane.reached(["b"])
+    assert lane.again("a")
+    lane.add(["a"])
+    lane.stored()
+    assert lane.reached(["a"]) == Reached("a", (), "a")
 
 
 @pytest.mark.parametrize("ids", [[3], [2, 4], [3, 3]])

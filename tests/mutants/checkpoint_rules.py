@@ -344,6 +344,16 @@ MUTANTS: Final = (
     ),
     Mutant(
         rule="P2",
+        breaks="finished names are forgotten with a mark that is not decided",
+        file="acker/marks.py",
+        old="        self._passed = {name: None for name in finished if name not in self._unsettled}\n",
+        new="        self._passed = {name: None for name in finished if name not in self._unsettled}\n"
+        "        for name in self._passed:\n            del self._names[name]\n",
+        test="tests/acker/test_marks.py::"
+        "test_a_run_that_goes_back_before_a_mark_is_stored_knows_what_an_earlier_run_had_finished_P2",
+    ),
+    Mutant(
+        rule="P2",
         breaks="a name that is open again stands before names that are older and not done",
         file="acker/marks.py",
         old=" and name not in self._names\n        }",
