@@ -5,7 +5,7 @@ not know what is compared.
 """
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
@@ -35,7 +35,8 @@ class Patience:
     def __init__(self, died: Mapping[Name, str]) -> None:
         self._died = died
         self._failing: dict[int, int] = {}  # root → the XOR of the edges of the inputs that have failed
-        self._elsewhere: set[int] = set()  # roots of trees that have failed elsewhere, too
+        # root → where its tree has failed: its home may hear of one place only
+        self._failed_in: defaultdict[int, set[str]] = defaultdict(set)
         self._tries: Counter[Name] = Counter()
 
     def join(self, worker: Worker) -> None:
@@ -50,6 +51,7 @@ class Patience:
         values = opened.values if opened is not None else dict.fromkeys(tup.roots, value)
         for root, left in values.items():
             self._failing[root] = self._failing.get(root, 0) ^ left
+            self._failed_in[root].add(executor.component)
         fail_input(tup, *why)
 
     def _fail(self, worker: Worker, fail: Callable[[int, Failure], None], root: int, failure: Failure) -> None:
@@ -59,8 +61,7 @@ class Patience:
         name = tree.owner.component, tree.message.id
         if name not in self._died:
             return fail(root, failure)
-        if failure.component != self._died[name]:
-            self._elsewhere.add(root)
+        self._failed_in[root].add(failure.component)
         dies = partial(self._dies, fail, root, tree, name, failure)
         return self._look(worker, root, tree, dies, tree.value, worker.clock.monotonic())
 
@@ -83,7 +84,7 @@ class Patience:
     def _dies(
         self, fail: Callable[[int, Failure], None], root: int, tree: Pending, name: Name, failure: Failure
     ) -> None:
-        if root in self._elsewhere and self._tries[name] < TRIES_MAX:
+        if self._failed_in[root] - {self._died[name]} and self._tries[name] < TRIES_MAX:
             self._tries[name] += 1
             tree.others = 0  # so that it is replayed at once
             failure = Failure(Reason.PEER_LOST, failure.component)

@@ -117,6 +117,7 @@ class SimulatedRun(CrashingRun):
         self._control.late, self._control.twice = fate.orders_late, fate.answers_twice
         self._life = life  # of everything that belongs to no worker
         self._opens = partial(startup.opened, files=fate.files, secret=fate.random.randbytes)
+        self._asking = 0  # replays by hand that are asked for, and not answered
         self._too_long: Mapping[str, int] = {}  # what is remembered too long after all is done
         self._doomed: list[tuple[MortalWorker, str]] = []  # workers that die next, and of what
         self._joined = {
@@ -189,6 +190,11 @@ class SimulatedRun(CrashingRun):
         await settle(self._all_workers)
         await self._forgotten()
         if self._fate.is_last and self._fate.drops:
+            self._fate.by_hand.clear()
+            while self._asking:  # what is replayed now dies again, after all others were dropped
+                await asyncio.sleep(LOOK_S)
+                await settle(self._all_workers)
+                await self._forgotten()
             answer = await self.dead(DeadAsk(0, "drop"))
             self._fate.dropped(self._loop.time(), answer)
             await settle(self._all_workers)
@@ -247,7 +253,11 @@ class SimulatedRun(CrashingRun):
 
     async def _replay_letters(self, path: str) -> None:
         """Replay dead letters during the run, as `kedge dead replay` requests, in the workers that are present."""
-        answer = await self.dead(DeadAsk(0, "replay"))
+        self._asking += 1
+        try:
+            answer = await self.dead(DeadAsk(0, "replay"))
+        finally:
+            self._asking -= 1
         self._fate.paths[path] += len(answer.names)
         self._fate.by_hand_done(self._loop.time(), answer)
 
