@@ -22,6 +22,7 @@ TREES: Final = 2_000  # open trees per spout task
 TASKS: Final = 4  # bolt tasks in each worker, so that no queue reaches the length at which spouts pause
 FOR_EVER_S: Final = 1e6
 TURNS: Final = 20  # turns of the loop that are observed after all replays have left
+PATIENCE_S: Final = 30.0  # until all trees are open, and until all have been replayed: each takes well under a second
 
 
 class Stuck(Bolt):
@@ -49,13 +50,20 @@ async def blocked_ms(workers: int) -> dict[str, float]:
     settle_heap()  # as workers do
     run = EmbeddedRun(full(workers), workers=workers, worker_kind=wired)
     finished = asyncio.ensure_future(run.finish())
+    gives_up_at = time.monotonic() + PATIENCE_S
     while len(run.workers) < workers or any(worker.pending < TREES for worker in run.workers):
+        if time.monotonic() > gives_up_at:
+            pending = [worker.pending for worker in run.workers]
+            raise RuntimeError(f"trees open after {PATIENCE_S:g} s: {pending}, not {TREES} each; {run.in_flight()}")
         await asyncio.sleep(0.01)
         if finished.done():
             raise RuntimeError(f"the run has ended: {finished.result()}")
     await asyncio.sleep(0.2)  # frames in flight between them arrive
     *survivors, dead = run.workers
-    found = [await _blocked_ms(worker, dead.owner) for worker in survivors]
+    found = []
+    for worker in survivors:
+        run._coordinator.give_up("a worker was killed")  # as a run does: the worker answers no question from before
+        found.append(await _blocked_ms(worker, dead.owner))
     run.abort()
     await finished
     return max(found, key=lambda one: one["value"])
@@ -68,9 +76,13 @@ async def _blocked_ms(worker: Worker, dead: int) -> dict[str, float]:
     if failed != TREES:
         raise RuntimeError(f"{failed} trees were open, not {TREES}")
     longest, left = 0.0, TURNS
+    gives_up_at = time.monotonic() + PATIENCE_S
     while left:
-        if worker.snapshot().total("replayed") == TREES:
+        replayed = worker.snapshot().total("replayed")
+        if replayed >= TREES:
             left -= 1
+        elif time.monotonic() > gives_up_at:
+            raise RuntimeError(f"{replayed} of {TREES} trees were replayed after {PATIENCE_S:g} s")
         started_at = time.perf_counter()
         await asyncio.sleep(0)
         longest = max(longest, time.perf_counter() - started_at)
