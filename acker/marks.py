@@ -52,9 +52,9 @@ class Lane:
         self._floor: float = _LOWEST  # an earlier run has finished the ints below it
         # finished by an earlier run, and not emitted again by the source yet
         self._ahead: deque[tuple[int, int]] = deque()
-        self._names: dict[MessageId, None] = {}  # names from the oldest unfinished one on, in order
+        self._names: dict[MessageId, None] = {}  # names in order: the passed ones, then from the oldest unfinished on
         self._names_ahead: dict[MessageId, None] = {}  # names that an earlier run has finished, as above
-        # names before the oldest unfinished one: forgotten once the mark is stored, as a run may go back before that
+        # names that the last mark passed: forgotten once it is stored, as a run may go back before that
         self._passed: dict[MessageId, None] = {}
         self._given_names = 0  # in this run
         self._is_fresh = False  # whether the source has given something since the mark was asked for

@@ -307,9 +307,9 @@ class Bolt(Component):
               thread is free only when `process` has returned, which nothing can force. At the end of a run such a
               thread is left behind. Only for `process(record)` without state, and not async.
     order_matters  The orders that the bolt's outputs for a key depend on: 'always', on that of its inputs and timers;
-                   'inputs', on that of its inputs; 'never', on none: what its inputs emit for a key, and what its
-                   timers emit, is each the same sequence in any order, as that of a count. Only `kedge check
-                   --guarantees` reads it.
+                   'inputs', on that of its inputs; 'never', on none: in any order, a key's inputs cause the same
+                   sequence of outputs, as with a count, and so do its timers. Only `kedge check --guarantees` reads
+                   it.
     away  Set by the bolt while something that it depends on is away: the reason, for people. While `away` is not empty,
           inputs that the bolt has, or that wait for it, have no deadline and no time limit (F43). Reports of stalls
           show the reason. The bolt must check again by itself, and set `away` to "" when it can continue.

@@ -2,7 +2,10 @@
 run's one."""
 
 import asyncio
+import os
+import re
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -27,9 +30,22 @@ def test_a_run_whose_state_directory_is_removed_ends_and_says_why(endless: Path,
         shutil.rmtree(endless / "state")
         assert one.ended() == 1
         said = one.said()
+    assert "resumes from here" not in (endless / "stdout.txt").read_text() + said
     assert said.count("the state directory state was removed or replaced while a run uses it (K557)") == 1, said
     assert "Traceback" not in said
     assert not (endless / "state").exists()
+
+
+def test_a_worker_that_dies_then_leaves_no_run_that_never_ends(endless: Path) -> None:
+    with started("run", "endless.py", "--state-dir", "state", "--workers", "2", cwd=endless) as one:
+        one.until_said("worker 0  pid")
+        (pid, *_) = re.findall(r"worker 0  pid (\d+)", one.said())
+        shutil.rmtree(endless / "state")
+        os.kill(int(pid), signal.SIGKILL)
+        assert one.ended() == 1
+        said = one.said()
+    assert "(K557)" in said
+    assert "Traceback" not in said
 
 
 def test_a_run_whose_state_directory_is_replaced_writes_nothing_into_the_new_one(endless: Path) -> None:
@@ -58,7 +74,7 @@ def test_a_run_in_the_callers_process_ends_too(tmp_path: Path) -> None:
         run = EmbeddedRun(topology, state_dir=state)
         finishing = asyncio.ensure_future(run.finish())
         async with asyncio.timeout(PATIENCE_S):
-            while not ((now := run.snapshot()) and now.total("acked")):  # noqa: ASYNC110 - no event tells of it
+            while not ((now := run.snapshot()) and now.total("acked")):  # noqa: ASYNC110 - there is no event for it
                 await asyncio.sleep(0.01)
         await asyncio.to_thread(shutil.rmtree, state)
         report = await finishing

@@ -91,8 +91,8 @@ MUTANTS: Final = (
         rule="F22",
         breaks="a log that was emptied is taken for a new one",
         file="topology/storage/log/opening.py",
-        old="            _check_length(file)\n",
-        new="",
+        old="    if (size := one.file.size()) < BLOCK_BYTES:",
+        new="    if (size := one.file.size()) < 0:",
         test=f"{LOG}damage.py::test_a_file_that_was_cut_below_the_room_of_a_new_one_is_refused",
     ),
     Mutant(

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topology import Record
-from topology.cli.state_keys import keys_meant
+from topology.cli.state_keys import keys_meant, shown
 from topology.errors import ConfigurationError
 from topology.groupings import key_bytes, slot_of
 from topology.records import encoded
@@ -110,6 +110,21 @@ def test_lines_are_the_same_state_again(rows: list[tuple[bytes, bytes | None, di
     assert all(line.isascii() and line.isprintable() for line in lines)
     ((found, again),) = ((one, list(rows)) for one, rows in Reading([line.encode() for line in lines], "f").sections())
     assert (found, again) == (header, kept)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "timer_outputs", "line"),
+    [
+        (0, 0, None),
+        (1, 0, "1 output"),
+        (4, 1, "4 outputs, and 1 output of timers"),
+        (0, 2, "0 outputs, and 2 outputs of timers"),
+    ],
+)
+def test_a_key_says_how_many_outputs_it_has_had(outputs: int, timer_outputs: int, line: str | None) -> None:
+    kept = KeptKey(slot_of(key_bytes("a")), key_bytes("a"), encoded(1), {}, outputs, timer_outputs)
+    had = [text.split(maxsplit=1)[1] for text in shown("count", kept, 0, "int", None) if text.startswith("  had ")]
+    assert had == ([line] if line else [])
 
 
 def test_a_value_says_of_what_kind_it_is() -> None:

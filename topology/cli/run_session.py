@@ -231,7 +231,8 @@ class Relay:
 def _next(topology: Graph, state_dir: Path | None) -> str:
     """Return what a second run does, and its guarantee if sinks drop replays, as all of Kedge's sinks do."""
     sinks = [sink for sink in topology.components if getattr(sink.prototype, "drops_replays", False)]
-    goes_on = "resumes from here" if state_dir is not None else "reads everything again"
+    is_kept = state_dir is not None and state_dir.is_dir()  # it may have been removed
+    goes_on = "resumes from here" if is_kept else "reads everything again"
     return goes_on + ": stored records are not stored twice" * bool(sinks)
 
 

@@ -302,10 +302,10 @@ DUPLICATE_MESSAGE_ID: Final = Code(
 STATE_DIR_REMOVED: Final = Code(
     "K557",
     "State directory was removed",
-    "The state directory of a run, or its file lock, was removed or replaced while the run used it. What the run would "
-    "keep from then on could not be found again, so it ends. Rows that sinks have stored stay.",
-    "put the directory back from a copy, and run again. Without a copy, run again all the same: that run begins "
-    "anew, reads its sources from the start, and does not know which rows are stored already.",
+    "Someone removed or replaced the state directory of a run, or the file lock in it, while the run used it. The next "
+    "run would not find what this one keeps, so this one ends. Rows that sinks have stored stay.",
+    "put the directory back from a copy, and run again. Without a copy, the next run begins without positions, state "
+    "and dead letters, and reads every source from its start; sinks drop the rows that they recognise.",
 )
 WORKER_SOCKET_DELETED: Final = Code(
     "K571",

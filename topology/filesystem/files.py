@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, Protocol
 
-from topology.filesystem.locks import lock_now
+from topology.filesystem.locks import is_in_place, lock_now
 from topology.filesystem.sync import sync_data, sync_file, sync_folder
 
 # What the system says where there is no room, a quota is reached, or nothing may be written any more (F16, F17, F19).
@@ -303,11 +303,7 @@ class _Locked(_Open):
         self._path = path
 
     def is_in_place(self) -> bool:
-        try:
-            there, locked = os.lstat(self._path), os.fstat(self.descriptor)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        return (there.st_dev, there.st_ino) == (locked.st_dev, locked.st_ino)
+        return is_in_place(self.descriptor, self._path)
 
 
 class _Writable(_Open):

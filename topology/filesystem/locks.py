@@ -37,9 +37,18 @@ def lock_in_place(descriptor: int, path: Path) -> bool:
     """
     try:
         lock_now(descriptor)
-        there, opened = os.lstat(path), os.fstat(descriptor)
-    except (BlockingIOError, FileNotFoundError):
+    except BlockingIOError:
         return False
+    return is_in_place(descriptor, path)
+
+
+def is_in_place(descriptor: int, path: Path) -> bool:
+    """Return whether the open file is the one at this path. Does not follow a link. Raises OSError."""
+    try:
+        there = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    opened = os.fstat(descriptor)
     return (there.st_dev, there.st_ino) == (opened.st_dev, opened.st_ino)
 
 

@@ -218,6 +218,8 @@ def _words_of(kind: Any) -> list[str]:
     """Return the words of a choice; none if this type is something else."""
     if typing.get_origin(kind) is Literal:
         return [word for word in typing.get_args(kind) if isinstance(word, str)]
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return [word for part in typing.get_args(kind) for word in _words_of(part)]
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return [part.value for part in kind if isinstance(part.value, str)]
     return []

@@ -248,7 +248,7 @@ def test_an_input_that_comes_again_in_the_next_generation_before_its_record_is_s
         assert isinstance(loop, VirtualLoop)
         if not seen:
             seen.append(loop.time())
-            takes = iter((2.0,) * 4)  # for each worker: until its sync is done, and until that is told
+            takes = iter((2.0,) * 4)  # for each worker: until its sync is done, and until the loop hears of that
             loop.executor_takes = lambda: next(takes, 0.001)
 
     slowly, crash = Watch(before=through(appended=appended)), Crash(1, at_s=1.0)

@@ -195,7 +195,8 @@ class StateExecutor(SerialByKeyExecutor):
         if state is not None:
             key = state.key
             if self._by_count and records:
-                first = TIMERS_FIRST + state.timer_count if timer else state.count
+                count, timer_count = state.counts
+                first = TIMERS_FIRST + timer_count if timer else count
                 held = state.held(0, len(records)) if timer else state.held(len(records))
             elif state.changed:
                 held = state.held(0)

@@ -162,20 +162,14 @@ class StateValue(msgspec.Struct, eq=False, gc=False):
         return timers_in(self._held).keys() - self.timers.keys()
 
     @property
-    def count(self) -> int:
-        """The number of outputs that the key's inputs have had, if these are named by their count."""
+    def counts(self) -> tuple[int, int]:
+        """The numbers of outputs of the key's inputs and of its timers, if outputs are named by their count. They are
+        counted apart: a timer that fires at another place among the inputs changes no name of theirs."""
         held = self._held
         if type(held) is KeyValue:
-            return held.count
-        return state.content_of(held).outputs if type(held) is bytes and held else 0
-
-    @property
-    def timer_count(self) -> int:
-        """The same of the key's timers. A timer that fires at another place among the inputs leaves their names."""
-        held = self._held
-        if type(held) is KeyValue:
-            return held.timer_count
-        return state.content_of(held).timer_outputs if type(held) is bytes and held else 0
+            return held.count, held.timer_count
+        content = state.content_of(held if type(held) is bytes else NOTHING)
+        return content.outputs, content.timer_outputs
 
     def fired(self, name: str, due: int) -> bool:
         """Takes a timer away that is due now; False where it was moved, or taken away, meanwhile."""
@@ -200,7 +194,8 @@ class StateValue(msgspec.Struct, eq=False, gc=False):
                     return self._alone(value)
                 return KeyValue(value, before.timers, before.count, before.timer_count, self._data())
         value = self.get()
-        timers, count, timer_count = self.timers, self.count + outputs, self.timer_count + timer_outputs
+        timers, (count, timer_count) = self.timers, self.counts
+        count, timer_count = count + outputs, timer_count + timer_outputs
         if not timers and not count and not timer_count:
             return self._alone(value)
         return KeyValue(value, timers, count, timer_count, self._data())

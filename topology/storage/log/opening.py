@@ -58,12 +58,8 @@ def open_log(
             if files.look(name) is None:
                 files.create(name, b"")
             opened.append(LogFile(name, files.open_to_write(name), None))
+            _look_into(opened[-1], worker, create=create)
         pair = opened[0], opened[1]
-        for file in pair:
-            if create:
-                _take_block(file)
-            file.header = header_of(file.path, file.file, worker)
-            _check_length(file)
         fresh = all(file.header is None for file in pair)
         if fresh and not create:
             is_damaged(both[0], "it is empty, at byte 0")
@@ -101,15 +97,13 @@ def _check_plain(files: Files, both: tuple[Path, Path], create: bool) -> None:
             can_not_open(path, f"it {what}", "remove it if you did not put it there, and find out who did")
 
 
-def _take_block(one: LogFile) -> None:
-    """Give a new file its first room, durably: from then on an empty one was cut. Raises OSError."""
-    if one.file.size() < BLOCK_BYTES:
+def _look_into(one: LogFile, worker: int, *, create: bool) -> None:
+    """Read the header of a file. A new file gets its first block, durably, so a shorter one was cut. A loss of power may
+    take what is behind that block. Raises StartError, OSError."""
+    if create and one.file.size() < BLOCK_BYTES:
         one.file.allocate(BLOCK_BYTES)
         one.file.sync()
-
-
-def _check_length(one: LogFile) -> None:
-    """Check that a file has the room that it had from the first. A longer one may have lost room at a loss of power."""
+    one.header = header_of(one.path, one.file, worker)
     if (size := one.file.size()) < BLOCK_BYTES:
         is_damaged(one.path, f"it has {size:,} bytes, and not {BLOCK_BYTES:,} or more: it was cut")
 
