@@ -98,8 +98,8 @@ def _check_plain(files: Files, both: tuple[Path, Path], create: bool) -> None:
 
 
 def _look_into(one: LogFile, worker: int, *, create: bool) -> None:
-    """Read the header of a file. A new file gets its first block, durably, so a shorter one was cut. A loss of power may
-    take what is behind that block. Raises StartError, OSError."""
+    """Read the header of a file. A new file gets its first block, durably, so a shorter one was cut. A loss of power
+    may take what is behind that block. Raises StartError, OSError."""
     if create and one.file.size() < BLOCK_BYTES:
         one.file.allocate(BLOCK_BYTES)
         one.file.sync()
