@@ -31,6 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ALERTS = ROOT / "examples" / "ssh_alerts.py"
 LINES = 20_000
 RATE = 2_500
+TRIES = 3  # kills of one worker, until one hits messages
 
 
 class Stored(NamedTuple):
@@ -89,14 +90,13 @@ def test_alerts_are_for_the_same_addresses_true_and_there_once_whatever_dies_d1_
         "rate": RATE,
     }
     with running(folder, **values) as run:
-        kills = deaths(run, folder, random.choice([[False, False, True], [False, True, False]]), random)
+        deaths(run, folder, random.choice([[False, False, True], [False, True, False]]), random)
         run.kill_all()
     assert stored(folder), "nothing was stored before the whole run was killed"
     with running(folder, **values) as run:
-        kills += deaths(run, folder, [*random.sample([True, False], 2), False], random)
+        kills = deaths(run, folder, [*random.sample([True, False], 2), False], random)
         outcome = run.ended().well()
-    assert outcome.figures["restarts"] == len(kills) // 2
-    assert all(kill.told for kill in kills if not kill.own), f"kills that hit nothing: {kills}\n{outcome.said}"
+    assert outcome.figures["restarts"] == len(kills)
     assert outcome.total("replayed") > 0, outcome.said
     assert "; the last run was interrupted" in outcome.said
     alerts = stored(folder)
@@ -109,23 +109,34 @@ def test_alerts_are_for_the_same_addresses_true_and_there_once_whatever_dies_d1_
 
 def deaths(run: Run, folder: Path, order: list[bool], random: Random) -> list[Kill]:
     """Kills a worker each time that an alert more is stored: the one that reads the log where `order` says so, else the
-    other one. That is stopped first, so that some lines wait for it. `own` of a kill is 1 where it has read the log.
+    other one. That is stopped first, so that some lines wait for it; it is killed again where none did, since the alert
+    may be one from before the last death, whose replacement has read no line yet. `own` of a kill is 1 where it has
+    read the log.
 
     All three may die within a second, and with who reads the log goes what it has counted since it was last heard, a
     second at most: so the order of a run whose replays are counted does not end with it."""
-    kills = []
+    kills: list[Kill] = []
     for reads in order:
-        there = run.until(lambda: len(found := sorted(run.workers())) == 2 and found, "two workers")
-        before = len(stored(folder))
-        run.until(partial(has_more, folder, before), "an alert more")
-        log = str(folder / "auth.log")
-        (pid,) = [one for one in there if (log in opened(one)) is reads]
-        os.kill(pid, signal.SIGSTOP)
-        time.sleep(random.uniform(0.1, 0.3))
-        run.kill(pid)
-        kills.append(run.told(Kill(pid, int(reads))))
-        run.until(lambda: run.said().count(" is back as pid ") == len(kills), "its replacement at work")
+        for _ in range(TRIES):
+            kill = death(run, folder, random, reads=reads)
+            kills.append(kill)
+            run.until(lambda: run.said().count(" is back as pid ") == len(kills), "its replacement at work")
+            if reads or kill.told:
+                break
+        else:
+            raise AssertionError(f"kills that hit nothing: {kills}\n{run.said()}")
     return kills
+
+
+def death(run: Run, folder: Path, random: Random, *, reads: bool) -> Kill:
+    there = run.until(lambda: len(found := sorted(run.workers())) == 2 and found, "two workers")
+    run.until(partial(has_more, folder, len(stored(folder))), "an alert more")
+    log = str(folder / "auth.log")
+    (pid,) = [one for one in there if (log in opened(one)) is reads]
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(random.uniform(0.1, 0.3))
+    run.kill(pid)
+    return run.told(Kill(pid, int(reads)))
 
 
 def has_more(folder: Path, count: int) -> bool:

@@ -250,6 +250,7 @@ def live(
     between = BetweenRuns(random, (), [], [], random)  # nothing happens between them but the cut
     fate = Fate(
         Random(random.getrandbits(64)),
+        0,  # messages: no strike waits for their end
         [],
         ORDER_S,
         False,

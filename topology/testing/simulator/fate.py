@@ -29,6 +29,7 @@ class Fate:
     """The faults of one simulation over all its runs, and their effects so far."""
 
     random: Random
+    messages: int  # that the sources give, all in all
     strikes: list[Strike]  # those that are to come, in their order
     order_s: float  # seconds that an order to a worker, or its answer, takes at most
     drops: bool  # whether the dead letters are dropped in the end

@@ -153,6 +153,7 @@ def _drawn(topology: Topology, peace: Peace, seed: int, faults: Collection[Hazar
     order_s, poll_s = Random(f"orders of {seed}").choice(ORDERS_S), Random(f"pace of {seed}").choice(POLLS_S)
     return Fate(
         Random(random.getrandbits(64)),
+        peace.messages,
         strikes,
         order_s,
         drops,
