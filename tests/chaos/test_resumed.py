@@ -161,7 +161,7 @@ def test_a_newcomers_run_over_a_log_is_killed_and_resumed_and_stores_what_an_und
 def test_the_first_example_is_killed_and_resumed_and_alerts_whom_an_undisturbed_run_alerts_f3_d1_d2(
     folder: Path, peace: Path, workers: int
 ) -> None:
-    """What it had counted is there again, with what that had put out: no alert is missing, and none comes twice."""
+    """What it had counted is there again, with what that had emitted: no alert is missing, and none comes twice."""
     killed_and_resumed(folder, workers, "brute_force", 5, over(peace, ALERTS))
     alerts, undisturbed = (stored(path, "brute_force") for path in (folder / "store.db", peace / "brute_force.db"))
     assert alerts == undisturbed

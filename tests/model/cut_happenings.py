@@ -63,14 +63,14 @@ def fire(run: Run, pick: Pick) -> None:
 
 
 def fires(run: Run, pick: Pick) -> None:
-    """A timer is due, and what it puts out is done at once."""
+    """A timer is due, and what it emits is done at once."""
     run.flow()
     run.task(FIRST).fire()
     run.flow()
 
 
 def timer_is_counted(run: Run, pick: Pick) -> None:
-    """A timer is due, and what it puts out is counted below; its tree is not done."""
+    """A timer is due, and what it emits is counted below; its tree is not done."""
     run.flow()
     run.task(FIRST).fire()
     run.flow(FIRST)

@@ -45,7 +45,7 @@ class KeyedTask:
         return self.run.kind is Kind.TIMERS and self.stage == FIRST and tup.cause[0] == "a"
 
     def _output(self, name: Name, history: tuple[tuple[Name, Content], ...]) -> tuple[Name, Content] | None:
-        """What the last input of this history puts out: its name, and a content that depends on all before it."""
+        """What the last input of this history emits: its name, and a content that depends on all before it."""
         count = len(history)
         if self.stage == SECOND and count % 2:
             return None
@@ -53,7 +53,7 @@ class KeyedTask:
         return ((self.stage, count) if by_count else (self.stage, *name)), (count, name)
 
     def fire(self) -> None:
-        """A timer is due: it counts as an input of no message; what it puts out is a tree of this worker."""
+        """A timer is due: it counts as an input of no message; what it emits is a tree of this worker."""
         if self.state.timers:
             message = min(self.state.timers)
             name: Name = ("timer", message)
@@ -69,13 +69,13 @@ class KeyedTask:
         self._send(tup, entry.output)
 
     def send_timers_again(self) -> None:
-        """Send again what timers have put out whose trees are not done: each attempt is a tree of its own."""
+        """Send again what timers have emitted whose trees are not done: each attempt is a tree of its own."""
         for name in list(self.worker.fired):
             entry = self.state.entries[name]
             self._send_attempt(name, entry, entry.numbers)
 
     def send_timers(self) -> None:
-        """Send what timers have put out, of all that the state has: it was just restored, or has gone back."""
+        """Send what timers have emitted, of all that the state has: it was just restored, or has gone back."""
         for name, entry in list(self.state.entries.items()):
             if entry.is_timer:
                 is_kept = self.run.broken is not Rule.TIMER_GOES_BACK_WITH_NUMBERS
@@ -83,7 +83,7 @@ class KeyedTask:
                 self._send_attempt(name, entry, tuple(mine) if is_kept else ())
 
     def _send_attempt(self, name: Name, entry: Entry, earlier: tuple[Number, ...]) -> None:
-        """Begin another tree for what a timer has put out. In the log it stays as it was: a later life begins anew."""
+        """Begin another tree for what a timer has emitted. In the log it stays as it was: a later life begins anew."""
         if self.run.broken is Rule.TIMER_UNDER_ALL_NUMBERS:
             earlier = ()
         number = self.worker.own_number(name, earlier)

@@ -65,8 +65,8 @@ class Rule(enum.Enum):
     RENUMBERING_IS_LOGGED = "P4: if a known input comes under another number, that is logged too"
     DROPPED_ARE_NAMED = "P10: a letter that is dropped is named, since no number of it will be done"
     SUBROOT_AFTER_ITS_MESSAGES = "a sub-root is in a frontier when a decided frontier has all of its messages"
-    TIMER_UNTIL_DECIDED = "what a timer has put out is kept until a decided frontier has its tree"
-    TIMER_UNDER_ALL_NUMBERS = "what a timer has put out is in a frontier when no attempt at it can come again"
+    TIMER_UNTIL_DECIDED = "what a timer has emitted is kept until a decided frontier has its tree"
+    TIMER_UNDER_ALL_NUMBERS = "what a timer has emitted is in a frontier when no attempt at it can come again"
     TIMER_GOES_BACK_WITH_NUMBERS = "the same after going back: a bolt below may know an attempt of before"
 
 

@@ -399,7 +399,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         rule="P7",
-        breaks="what a timer has put out is begun twice if the run goes back before the task starts",
+        breaks="what a timer has emitted is begun twice if the run goes back before the task starts",
         file="topology/runtime/state/timer_outputs.py",
         old="        if pair in self._entries:\n            return\n",
         new="",

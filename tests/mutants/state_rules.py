@@ -42,7 +42,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         rule="D2",
-        breaks="what a known input had put out is not sent again",
+        breaks="what a known input had emitted is not sent again",
         file=STATEFUL,
         old="        if entry.out:\n            self._send(tup, entry)",
         new="        if entry.out:\n            self.ack_input(tup, 0)",
@@ -147,7 +147,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         rule="B10",
-        breaks="what a timer has put out is sent once, whatever becomes of it",
+        breaks="what a timer has emitted is sent once, whatever becomes of it",
         file="topology/runtime/state/timer_outputs.py",
         old="        elif not retries.closed:\n            self._waiting[pair]",
         new="        elif retries.closed:\n            self._waiting[pair]",

@@ -1,7 +1,7 @@
-"""What must fit together at the end of a simulation: states of bolts, what they have put out, and who has read that.
+"""What must fit together at the end of a simulation: states of bolts, what they have emitted, and who has read that.
 
 Whatever order inputs came in, and whatever was computed again: each input is in the state of its key once; the row that
-a sink has under a name was put out by the state as it is now, if it came last; and a bolt that reads counts has exactly
+a sink has under a name was emitted by the state as it is now, if it came last; and a bolt that reads counts has exactly
 those inputs that the state above has counted. Must not know faults.
 """
 
@@ -43,7 +43,7 @@ def _history(state: Mapping[bytes, Any]) -> dict[int, tuple[Taken, ...]]:
 
 
 def _sent(history: History) -> set[Count]:
-    """Return what bolts with these states have put out."""
+    """Return what bolts with these states have emitted."""
     return {Count(key, count, one[2], one[3]) for key, taken in history.items() for count, one in enumerate(taken, 1)}
 
 
@@ -62,8 +62,8 @@ def _check_rows(sink: Declared, above: str, history: History, *, dead: bool) -> 
 
 
 def _check_read(name: str, above: str, tallies: Mapping[str, History], *, dead: bool) -> None:
-    """A bolt has counted what the one above it has put out, and nothing else."""
+    """A bolt has counted what the one above it has emitted, and nothing else."""
     sent = _sent(tallies[above])
     read = {Count(*one) for taken in tallies[name].values() for one in taken}
-    assert read <= sent, f"{name!r} has counted what {above!r} has not put out: {[*(read - sent)][:3]}"
-    assert dead or sent <= read, f"{name!r} lacks what {above!r} has put out: {[*(sent - read)][:3]}"
+    assert read <= sent, f"{name!r} has counted what {above!r} has not emitted: {[*(read - sent)][:3]}"
+    assert dead or sent <= read, f"{name!r} lacks what {above!r} has emitted: {[*(sent - read)][:3]}"

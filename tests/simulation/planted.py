@@ -98,7 +98,7 @@ PLANTED: Final = (
     ),
     _bug(
         "D2",
-        "a known input is acked, and what it had put out is not sent again",
+        "a known input is acked, and what it had emitted is not sent again",
         "topology/runtime/state/state_executor.py",
         "        if entry.out:\n            self._send(tup, entry)",
         "        if entry.out:\n            self.ack_input(tup, 0)",
@@ -149,21 +149,21 @@ PLANTED: Final = (
     ),
     _bug(
         "D17",
-        "what a timer has put out is announced as done before it is gone from the journal",
+        "what a timer has emitted is announced as done before it is gone from the journal",
         "topology/runtime/state/timer_retries.py",
         "        return (message for messages in self.trees.values() for message in messages)",
         "        return ()",
     ),
     _bug(
         "B10",
-        "what a timer has put out has another identity whenever it is sent, and is counted twice",
+        "what a timer has emitted has another identity whenever it is sent, and is counted twice",
         "topology/runtime/state/timer_outputs.py",
         'Tuple(Due(b"", "", 0), *pair, root, (), self.source)',
         'Tuple(Due(b"", "", 0), pair[0], root, root, (), self._source)',
     ),
     _bug(
         "B10",
-        "what a timer has put out is not sent again after a restart",
+        "what a timer has emitted is not sent again after a restart",
         "topology/runtime/state/state_executor.py",
         "                if entry.timer and entry.out:\n",
         "                if entry.timer and not entry.out:\n",

@@ -63,7 +63,7 @@ class Seconds(Tallies):
 
 
 class Rings(Unlucky):
-    """Each input sets a timer of its own; what that puts out is a function of its key and the state alone."""
+    """Each input sets a timer of its own; what that emits is a function of its key and the state alone."""
 
     fires_at_end = True
 
@@ -119,7 +119,7 @@ class Gathers(Unlucky):
     """Holds messages until all of a group are there, then emits one item for each, anchored to all of them.
 
     When a tree is lost after another one of its group was done, what comes again comes alone. It is done once another
-    one is `settled`: then a decided checkpoint has all that the group has put out.
+    one is `settled`: then a decided checkpoint has all that the group has emitted.
     """
 
     def __init__(self, share: float, groups: Mapping[int, frozenset[int]], settled: set[int]) -> None:
@@ -181,7 +181,7 @@ def tally(topology: Topology, random: Random, name: str, stream: Any, share: flo
 
 
 def rings(topology: Topology, random: Random, name: str, stream: Any, share: float) -> None:
-    """Has timers set by what a stream gives, and counts what they put out."""
+    """Has timers set by what a stream gives, and counts what they emit."""
     rung = topology.bolt(f"{name}-rings", Rings(share), stream.fields("n"), tasks=random.randint(1, 2))
     topology.bolt(f"captured-{name}", CapturedCounts(), rung.shuffle())
     if random.random() < 0.5:

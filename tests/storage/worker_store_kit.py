@@ -1,6 +1,6 @@
 """A worker through checkpoints and lives: what its store has to have, in memory, beside the store itself.
 
-Input n sets key n % KEYS to n, and puts out one record. It may come in any number of lives.
+Input n sets key n % KEYS to n, and emits one record. It may come in any number of lives.
 """
 
 from dataclasses import dataclass, field

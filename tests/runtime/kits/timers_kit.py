@@ -37,7 +37,7 @@ class Timed(Bolt):
 
 
 def timing(bolt: Any, script: Sequence[Any], *sinks: Any, tasks: int = 1) -> tuple[Topology, Captured[Fired]]:
-    """pairs → bolt, by the left one → what timers have put out is captured."""
+    """pairs → bolt, by the left one → what timers have emitted is captured."""
     topology, captured = Topology("timing", Config(max_replays=100)), Captured[Fired]()
     stream = topology.spout("pairs", ScriptedSpout(script, emits=(Pair,)))
     made: Any = topology.bolt("bolt", bolt, stream.fields("left"), tasks=tasks)

@@ -187,7 +187,7 @@ def test_what_was_put_out_before_a_loss_of_power_is_put_out_under_the_same_names
 
 
 def test_outputs_have_the_names_of_their_counts_after_going_back(tmp_path: Path) -> None:
-    """The source's worker lives, and goes back with the other; what was put out is put out once more."""
+    """The source's worker lives, and goes back with the other; what was emitted is emitted once more."""
     topology, captured = counting("checkpoint", checkpoint_s=10.0)
     report = run_topology(topology, workers=2, state_dir=tmp_path, crashes=[Crash(1, acked=100)])
     assert report.exit_status == 0

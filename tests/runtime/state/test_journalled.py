@@ -1,4 +1,4 @@
-"""Bolts that are not deterministic: what they put out is kept before it leaves, and sent again as it was. B2, D1."""
+"""Bolts that are not deterministic: what they emit is kept before it leaves, and sent again as it was. B2, D1."""
 
 import asyncio
 from collections import Counter
@@ -91,7 +91,7 @@ def test_a_replay_gets_what_was_drawn_the_first_time_B2(tmp_path: Path, seed: in
 def test_what_has_reached_a_sink_is_drawn_once_whichever_worker_dies_B2_D1(
     tmp_path: Path, seed: int, concurrency: int
 ) -> None:
-    """Inputs that were processed and not kept are drawn again, and nobody has seen what they had put out."""
+    """Inputs that were processed and not kept are drawn again, and nobody has seen what they had emitted."""
     bolt = Draws() if concurrency == 1 else DrawsLater()
     topology, captured = drawing(bolt, 200, share=0.05, concurrency=concurrency)
     crashes = [Crash("bolt", acked=40), Crash("numbers", acked=80), Crash("bolt", acked=120)]
@@ -105,7 +105,7 @@ def test_what_has_reached_a_sink_is_drawn_once_whichever_worker_dies_B2_D1(
 
 
 def test_what_was_drawn_survives_the_run_B2(tmp_path: Path) -> None:
-    """Runs are aborted when some of what a message has put out is stored, and some has failed."""
+    """Runs are aborted when some of what a message has emitted is stored, and some has failed."""
     stored: dict[tuple[int, int], Pair] = {}
     for part in range(4):
         topology, captured = drawing(Draws(), 200, share=0.3)

@@ -119,7 +119,7 @@ def test_the_wall_clock_may_step_forth_and_back(tmp_path: Path) -> None:
 
 
 def test_one_that_is_set_again_for_a_time_at_which_it_has_fired_fires_again_and_is_another_one(tmp_path: Path) -> None:
-    """What it had put out the first time is still under way."""
+    """What it had emitted the first time is still under way."""
     script = [Pair(1, 1), Pause(2), Pair(1, 1), Pause(0.5), Pair(1, 1), Pair(1, 1), Pause(20)]
     topology, captured = timing(Closes(), script, Slow())
     assert run_topology(topology, state_dir=tmp_path).exit_status == 0
@@ -306,7 +306,7 @@ def test_many_that_are_overdue_after_a_restart_fire_once_each(tmp_path: Path) ->
 
 @pytest.mark.parametrize("seed", range(4))
 def test_each_fires_once_whichever_worker_dies_B10_D1(tmp_path: Path, seed: int) -> None:
-    """Workers die while timers are due, fire, and wait for what they have put out."""
+    """Workers die while timers are due, fire, and wait for what they have emitted."""
     topology, captured = timing(Timed(), [*(Pair(n, 1 + n // 10) for n in range(100)), Pause(30)], tasks=2)
     crashes = [Crash(worker, at_s=at_s) for worker, at_s in ((0, 1.0), (1, 3.001), (0, 5.0), (1, 7.0))]
     report = run_topology(topology, seed=seed, workers=2, state_dir=tmp_path, crashes=crashes)

@@ -93,7 +93,7 @@ def test_what_a_bolt_below_fails_of_a_timer_is_told_once_each_time(tmp_path: Pat
 
 
 def test_one_that_is_set_again_for_its_time_after_the_clock_was_stepped_back_is_another_one_B10(tmp_path: Path) -> None:
-    """What it had put out the first time is still under way."""
+    """What it had emitted the first time is still under way."""
     shift = timedelta()
 
     class Clock:

@@ -1,5 +1,5 @@
 """Timers of runs whose clock was stepped back between them, as by NTP after a boot with a wrong clock: no two timers
-have one identity, or a sink would drop what the second puts out as a replay of the first. Rule B15."""
+have one identity, or a sink would drop what the second emits as a replay of the first. Rule B15."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta

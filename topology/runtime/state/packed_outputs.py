@@ -63,5 +63,5 @@ class PackedOutputs:
 
 
 def _unreadable(component: str, cls: OutputClass, data: bytes) -> Record:
-    text = f"{component!r} had put out a {cls.name} that it does not emit any more, or whose fields have changed"
+    text = f"{component!r} had emitted a {cls.name} that it does not emit any more, or whose fields have changed"
     raise RecordError(text, code=REPLAYED_OUTPUT_UNDECLARED)

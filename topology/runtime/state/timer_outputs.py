@@ -132,7 +132,7 @@ class TimerOutputs:
         if retries.is_spent(failure, own, times - own, failing_s, draining=retries.draining):
             self._fired.open -= 1
             del self._entries[pair]  # it stays known, and its trees stay unfinished: the next run sends it again
-            retries.give_up("what a timer has put out", times)
+            retries.give_up("what a timer has emitted", times)
         elif not retries.closed:
             self._waiting[pair] = self._loop.call_later(retries.back_off_s(times), self._begin, pair)
 
