@@ -33,7 +33,7 @@ LOOK_S: Final = 0.01  # seconds between two checks for a new batch
 
 @dataclass
 class Batch(Generic[R]):
-    """A batch whose rows are being emitted. `open`: the number of rows that are not done."""
+    """A batch whose rows are being emitted. `open`: the number of rows that no decided checkpoint has."""
 
     number: int
     records: list[R]
@@ -46,8 +46,8 @@ class SparkResults(Spout, Generic[R]):
 
     A result's id is its batch and its row. The results have a name that is drawn when the query starts. With another
     state directory, or with --fresh, all results are therefore new, and a sink that appends stores them again. If that
-    matters, use a sink that updates by a key. The file of a batch is removed when all of its rows are done, except the
-    newest file.
+    matters, use a sink that updates by a key. The file of a batch is removed when a decided checkpoint has all of its
+    rows as done, except the newest file.
     """
 
     ends_last = True
@@ -103,18 +103,16 @@ class SparkResults(Spout, Generic[R]):
         """Return one partition, whose epoch is the name of these results."""
         return self._epochs
 
-    def ack(self, id: MessageId) -> None:
-        """Count the row as done. Removes a batch's file with its last row, once there is a newer file."""
-        assert isinstance(id, int)
-        batch = self._open.get(id >> ROW_BITS)
-        if batch is not None:
-            batch.open -= 1
-            if not batch.open:
-                self._drop(number for number in [*self._open] if not self._open[number].open)
-
-    def fail(self, id: MessageId) -> None:
-        """Count the row as done. A dead message is kept as a dead letter, which does not need the file."""
-        self.ack(id)
+    def settled(self, ids: Sequence[MessageId]) -> None:
+        """Count the rows as done. Removes a batch's file with its last row, once there is a newer file. A row that is
+        done and in no decided checkpoint may be asked for again, so its file stays (P11); a dead letter does not need
+        it."""
+        for id in ids:
+            assert isinstance(id, int)
+            batch = self._open.get(id >> ROW_BITS)
+            if batch is not None:
+                batch.open -= 1
+        self._drop(number for number in [*self._open] if not self._open[number].open)
 
     def _complete(self) -> bool:
         """Return True if the query has ended. Call this before looking for files: a file that arrives in between is

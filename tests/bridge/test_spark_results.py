@@ -105,22 +105,29 @@ async def test_the_file_of_a_batch_goes_with_its_last_row_but_the_newest_stays(p
         place.write(number, [number, number])
     spout = place.opened()
     ids = [id for _ in range(3) for id, _ in await rows(spout)]
-    for id in (ids[0], ids[2], ids[3]):
-        spout.ack(id)
+    spout.settled([ids[0], ids[2], ids[3]])
     assert place.folder.batches() == [1, 4]
-    spout.fail(ids[1])  # dead: it is kept as a letter
+    spout.settled([ids[1]])
     assert place.folder.batches() == [4]
-    spout.ack(ids[4])
-    spout.ack(ids[5])
+    spout.settled(ids[4:6])
     assert place.folder.batches() == [4]
     place.write(4, [9])
     place.write(3, [9])
     assert place.folder.read(4).to_pylist() == [{"number": 4}, {"number": 4}]
     assert place.folder.batches() == [4]
     place.write(5, [5, 5])
-    for id, _ in await rows(spout):
-        spout.ack(id)
+    spout.settled([id for id, _ in await rows(spout)])
     assert place.folder.batches() == [5]
+
+
+async def test_the_file_of_rows_that_no_decided_checkpoint_has_is_there_for_the_next_run_P11(place: Place) -> None:
+    for number in (0, 1):
+        place.write(number, [number, number])
+    spout = place.opened()
+    ids = [id for _ in range(2) for id, _ in await rows(spout)]
+    for id in ids:
+        spout.ack(id)  # done, and then the process dies before a checkpoint
+    assert await rows(place.opened(0)) == [(0, 0), (1, 0)]
 
 
 async def test_an_end_of_an_earlier_run_or_epoch_is_none(place: Place) -> None:

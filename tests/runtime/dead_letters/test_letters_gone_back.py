@@ -1,16 +1,23 @@
 """Letters that were delivered while a checkpoint was decided, and another worker died at once (E1, P9)."""
 
 import asyncio
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from acker.frontier import Decided, Frontier, Note
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))  # `tests` is not installed
+
+from tests.storage.durable_kit import letter
 from topology.runtime.checkpoints.worker_checkpoints import WorkerCheckpoints
 from topology.runtime.dead_letters import letter_store
+from topology.runtime.dead_letters.letter import altered
 from topology.runtime.dead_letters.letter_store import LetterStore
-from topology.storage.values import Changes, Loaded
+from topology.storage.values import Changes, Letter, Loaded
 
 
 class Disk:
@@ -40,6 +47,17 @@ class Stand:
         self.checkpoints.answers.prepared = lambda *_: self.prepared.set()
         self.letters = LetterStore(0, self.checkpoints, 100, lambda name: None)
         self.checkpoints.add(self.letters)
+
+    def serve(self, letter: Letter) -> None:
+        """Take note that a bolt has read the letter."""
+        self.letters.change(altered(letter, served=True), again=lambda: self.again.append(letter.name))
+
+    async def kept(self, done: asyncio.Future[None]) -> Changes:
+        """Keep a checkpoint, by which this is done."""
+        self.letters.gather(changes := Changes())
+        self.letters.kept()
+        await done
+        return changes
 
     def remove(self, name: str, number: int) -> None:
         """Take note that a letter was replayed, in a message of this number."""
@@ -83,3 +101,40 @@ async def test_the_numbers_of_a_delivery_stay_unfinished_if_the_letter_is_delive
         stand.letters.kept()
         assert 5 in stand.letters.unfinished()
     assert not stand.failed
+
+
+async def test_a_letter_that_a_person_drops_stays_dropped_if_the_run_goes_back_before_its_delivery(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stand, unserved = Stand(monkeypatch), letter("0-1", served=False)
+    stand.serve(unserved)
+    stand.letters.remove(unserved)
+    dropped = stand.letters.durable()
+    stand.go_back()
+    changes = await stand.kept(dropped)
+    assert ([*changes.gone], [*changes.letters], stand.again) == (["0-1"], [], [])
+
+
+async def test_a_letter_that_a_person_replays_is_replayed_though_the_run_goes_back_before_its_delivery(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stand, unserved = Stand(monkeypatch), letter("0-1", served=False)
+    stand.serve(unserved)
+    stand.letters.change(altered(stand.letters.now(unserved) or unserved, replaying=True))
+    asked = stand.letters.durable()
+    stand.go_back()
+    changes = await stand.kept(asked)
+    assert [*changes.letters] == [letter("0-1", served=False, replaying=True)]
+    assert (changes.gone, stand.again) == ([], ["0-1"])
+
+
+async def test_a_letter_that_was_read_and_replayed_is_read_and_replayed_again_if_the_run_goes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stand, asked = Stand(monkeypatch), letter("0-1", served=False, replaying=True)
+    stand.letters.take(asked)
+    stand.serve(asked)
+    stand.remove("0-1", 5)
+    stand.go_back()
+    assert stand.again == ["0-1", "0-1"]
+    assert stand.letters.now(asked) == stand.letters.current("0-1") == asked

@@ -1,10 +1,11 @@
-"""The bytes of what waits for the log are those of what waits: they bound it (D14)."""
+"""The bytes of what waits for the log are those of what waits: they bound it, and a record of the log (D14)."""
 
 from types import SimpleNamespace
 from typing import Any
 
 from topology.runtime.state.known_inputs import KnownInput
 from topology.runtime.state.logged_work import UNLOGGED_BYTES_MAX, LoggedWork
+from topology.storage.log.layout import RECORD_BYTES_MAX
 
 
 class Log:
@@ -25,4 +26,20 @@ def test_what_has_left_counts_no_more_though_something_always_waits() -> None:
         assert not work.full
     assert work.bytes == size
     work.release(position)
+    assert (work.count, work.bytes) == (0, 0)
+
+
+def test_known_inputs_that_come_again_with_large_outputs_fit_the_records_of_the_log() -> None:
+    """After a restart all of them come at once, under new messages; a record that is too long would end the worker."""
+    outputs: Any = SimpleNamespace(classes=[("Line", 1)])
+    work = LoggedWork(Log(), "counts", "counts", outputs, None, lambda gone: None)  # type: ignore[arg-type]
+    for origin in range(1, 129):
+        tup: Any = SimpleNamespace(origin=origin, identity=2, root=1)
+        work.keep_number(tup, (), KnownInput(5, b"key", (), [(0, b"x" * 66_000)], False, 0))
+    assert work.full or work.bytes > 128 * 66_000
+    records = work.take_records()
+    assert sum(map(len, records)) > RECORD_BYTES_MAX
+    assert max(map(len, records)) <= RECORD_BYTES_MAX
+    work.written(1)
+    work.release(1)
     assert (work.count, work.bytes) == (0, 0)

@@ -24,13 +24,22 @@ BYTES_MAX: Final = 256 << 20  # of the letters of one worker
 GROUP_BYTES_MAX: Final = 32 << 20
 
 
-_Undecided: TypeAlias = tuple[Callable[[], None], frozenset[int]]
+@dataclass
+class _Delivered:
+    """A delivery that no decided checkpoint has: the letter as it became, what delivers it once more, and the numbers
+    of the messages that were sent."""
+
+    letter: Letter
+    again: Callable[[], None]
+    numbers: frozenset[int]
+
+
 _Sent: TypeAlias = tuple[
     int,
     dict[str, Letter],
     dict[str, int],
     list[asyncio.Future[None]],
-    dict[str, _Undecided],
+    dict[tuple[str, bool], _Delivered],
 ]
 
 
@@ -88,8 +97,8 @@ class LetterStore:
         # origins of letters of earlier lives → the messages that their sources have given again, as after --fresh
         self._given_again: dict[int, frozenset[int]] = dict.fromkeys(self._origins, frozenset())
         self._removed: dict[str, int] = {}  # letters that are being removed → their origins
-        # letters that were delivered → what delivers them once more, and the numbers of the delivery
-        self._undecided: dict[str, _Undecided] = {}
+        # the name of a letter, and whether its delivery has removed it → that delivery
+        self._undecided: dict[tuple[str, bool], _Delivered] = {}
 
     # -- dead messages
 
@@ -173,7 +182,7 @@ class LetterStore:
         self._changed[letter.name] = letter
         self._update(letter.name, letter)
         if again is not None:
-            self._undecided[letter.name] = again, done
+            self._undecided[letter.name, False] = _Delivered(letter, again, done)
         self._checkpoints.want()
 
     def remove(
@@ -182,7 +191,7 @@ class LetterStore:
         """Remove a letter that was replayed or dropped. `done` are numbers of messages that are done with the
         checkpoint that lacks it, and so is its own message; `again` as for `change`."""
         if again is not None:
-            self._undecided[letter.name] = again, done
+            self._undecided[letter.name, True] = _Delivered(letter, again, done)
         self._gone[letter.name] = size_of(letter)
         self._removed[letter.name] = letter.origin
         self._update(letter.name, None)
@@ -279,14 +288,22 @@ class LetterStore:
         self._undecided = {**undecided, **self._undecided}
 
     def go_back(self) -> None:
-        """The run is as in the last decided checkpoint: letters that were delivered since then are delivered again."""
+        """The run is as in the last decided checkpoint: letters that were delivered since then are delivered again.
+        What else has become of them since then stays: a person has dropped one, or it has died once more."""
         undecided, self._undecided = self._undecided, {}
-        for name, (again, numbers) in undecided.items():
-            self._gone.pop(name, None)
-            self._removed.pop(name, None)
-            self._changed.pop(name, None)
-            self._numbers[name] = self._numbers.get(name, frozenset()) | numbers  # bolts below know them
-            again()
+        for (name, is_removed), delivered in undecided.items():
+            if is_removed:
+                del self._gone[name], self._removed[name]
+                self._update(name, delivered.letter)
+        for (name, is_removed), delivered in undecided.items():
+            # bolts below know the messages that were sent
+            self._numbers[name] = self._numbers.get(name, frozenset()) | delivered.numbers
+            if name in self._gone:
+                continue
+            if not is_removed:
+                self._changed[name] = letter = altered(self._changed[name], served=False, unheard="")
+                self._update(name, letter)
+            delivered.again()
 
     def _forget(self, name: str, size: int) -> None:
         self._memory.pop(name, None)

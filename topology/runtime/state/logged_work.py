@@ -15,7 +15,7 @@ from topology.records import Record
 from topology.runtime.checkpoints.log_commit import LogCommit
 from topology.runtime.state.due_times import Due
 from topology.runtime.state.key_values import KeyValue, KeyValues
-from topology.runtime.state.known_inputs import ENTRY_BYTES, KnownInput
+from topology.runtime.state.known_inputs import KnownInput
 from topology.runtime.state.packed_outputs import PackedOutputs
 from topology.storage.encoding.log_records import pack
 from topology.storage.log.layout import RECORD_BYTES_MAX
@@ -115,9 +115,11 @@ class LoggedWork:
         on."""
         known = (entry.key, None, tup.origin, tup.identity, entry.messages, entry.outputs, entry.first)
         self._records.append((*known, entry.slot, entry.timer) if entry.slot >= 0 else known)
-        self.open.append((tup, records, entry, ENTRY_BYTES))
+        size = entry.size  # what the log gets; a group of these may be larger than a record of it
+        self._records_bytes += size
+        self.open.append((tup, records, entry, size))
         self.count += 1
-        self.bytes += ENTRY_BYTES
+        self.bytes += size
 
     # -- `LoggedPart`
 
