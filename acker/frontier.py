@@ -25,6 +25,7 @@ class Note(NamedTuple):
     another one when its numbers are used up. Messages that are dead and may be replayed by hand are unfinished.
     `dropped` has the origins of dead messages that will never be replayed. `lost` has sub-roots, also unfinished ones,
     that stand for a message of a life that is over: they will never be done. Two decided frontiers have each of them.
+    `catches_up` is True as long as its sources may read again what an earlier life has read, or timers are late.
     """
 
     owners: tuple[int, ...]
@@ -32,6 +33,7 @@ class Note(NamedTuple):
     unfinished: frozenset[int] = frozenset()
     dropped: frozenset[int] = frozenset()
     lost: frozenset[int] = frozenset()
+    catches_up: bool = False
 
     def has(self, message: int) -> bool:
         """Return True if this message is of this life, and done."""
@@ -53,6 +55,7 @@ class Frontier:
         self.notes = notes
         self.dropped = frozenset[int]().union(*(note.dropped for note in notes.values()))
         self.lost = frozenset[int]().union(*(note.lost for note in notes.values()))
+        self.catches_up = any(note.catches_up for note in notes.values())
 
     def has(self, message: int) -> bool:
         """Return True if this message is done, and nothing of it can come again under this number."""
@@ -88,7 +91,7 @@ def home_of(owner: int) -> int:
     return owner >> HOME_SHIFT - NUMBER_BITS
 
 
-ROUNDS: Final = 2  # frontiers that have to be done after the run has gone back
+ROUNDS: Final = 3  # frontiers that have to be done after the run has gone back, and caught up
 DROPPED_MAX: Final = 1_000_000  # origins of dropped messages that a worker keeps in mind
 
 
@@ -131,12 +134,15 @@ class Decided:
 
     def went_back(self) -> None:
         """Take note that the run goes back to the last decided checkpoint. An output that is named by a count may come
-        again in the tree of another message: of one that is open now, or of a later one that its task takes sooner. So
-        what this worker remembers now is kept until all messages of the next frontier are done, and then all of that
-        frontier."""
+        again in the tree of another message: of one that is open now, or is still to be read again, or of a later one
+        that its task takes sooner; or from a timer that one of these sets. So what this worker remembers now, and what
+        does not come again, is kept until all homes have caught up, and then all messages of one frontier after the
+        other are done."""
         self._went_back, self._waits = self.gathered, []
 
     def _look_at_waits(self, frontier: Frontier) -> None:
+        if frontier.catches_up:
+            return
         last = self._waits[-1] if self._waits else {}
         if all(at > last.get(home, -1) for home, note in frontier.notes.items() for at in note.unfinished):
             self._waits.append({home: note.newest for home, note in frontier.notes.items()})

@@ -82,11 +82,30 @@ def test_after_a_going_back_what_was_known_is_kept_until_what_is_open_then_is_do
         (8, note(12, 7, 12)),
         (9, note(12, 12)),  # and 12 after that
         (10, note(15, 12, 15)),
+        (11, note(16, 15)),
+        (12, note(17, 16)),  # and 16 after that: a timer may have begun it, which 12 has set
     ):
         known.frontier = Frontier(checkpoint, {0: noted})
         assert not forgets()
-    known.frontier = Frontier(11, {0: note(15, 15)})
+    known.frontier = Frontier(13, {0: note(17, 17)})
     assert forgets()
+
+
+def test_after_a_going_back_all_that_was_known_is_kept_until_all_homes_have_caught_up_D4() -> None:
+    """What the last life of a home had read comes again under numbers that no frontier has yet."""
+    known = decided(4, note(9), note(9, home=1))
+    known.gathered = 5
+    known.went_back()
+    for checkpoint in range(6, 16):
+        known.frontier = Frontier(checkpoint, {0: note(9), 1: note(9, home=1, life=2)._replace(catches_up=True)})
+        assert not known.may_forget([message(9)], 1, taken_at=5)
+    for checkpoint in (16, 17, 18):
+        known.frontier = Frontier(checkpoint, {0: note(9), 1: note(20, 20, home=1, life=2)})
+        assert not known.may_forget([message(9)], 1, taken_at=5)
+    for checkpoint in (19, 20, 21):
+        assert not known.may_forget([message(9)], 1, taken_at=5)
+        known.frontier = Frontier(checkpoint, {0: note(9), 1: note(30, home=1, life=2)})
+    assert known.may_forget([message(9)], 1, taken_at=5)
 
 
 def test_a_second_going_back_begins_to_wait_again() -> None:
@@ -96,11 +115,11 @@ def test_a_second_going_back_begins_to_wait_again() -> None:
     known.frontier = Frontier(6, {0: note(9)})
     known.gathered = 7
     known.went_back()
-    for checkpoint in (8, 9):
+    for checkpoint in (8, 9, 10):
         known.frontier = Frontier(checkpoint, {0: note(9)})
         assert not known.may_forget([message(9)], 1, taken_at=6)
         assert known.is_held(6)
-    known.frontier = Frontier(10, {0: note(9)})
+    known.frontier = Frontier(11, {0: note(9)})
     assert known.may_forget([message(9)], 1, taken_at=6)
     assert not known.is_held(6)
 

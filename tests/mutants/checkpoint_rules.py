@@ -326,6 +326,52 @@ MUTANTS: Final = (
         "what_is_open_after_that",
     ),
     Mutant(
+        rule="D4",
+        breaks="after a going back, a hand-over forgets what the last life of a home had read, before it is read again",
+        file="acker/frontier.py",
+        old="        if frontier.catches_up:\n            return\n",
+        new="",
+        test="tests/acker/test_decided.py::test_after_a_going_back_all_that_was_known_is_kept_until_all_homes_have_caught_"
+        "up_D4",
+    ),
+    Mutant(
+        rule="D4",
+        breaks="a worker whose timers fail after a going back counts as caught up",
+        file="topology/runtime/worker/worker.py",
+        old="    return any(late) or any(",
+        new="    return any(",
+        test="tests/runtime/state/test_timers_gone_back.py::"
+        "test_a_worker_catches_up_until_its_sources_are_quiet_and_its_timers_have_fired_D4",
+    ),
+    Mutant(
+        rule="D4",
+        breaks="a source counts as caught up when it has given as much as may be done and in no checkpoint",
+        file="topology/runtime/tasks/spout_task.py",
+        old="reread_max=config.max_lag + config.max_pending + SLICE_MAX)",
+        new="reread_max=config.max_lag)",
+        test="tests/runtime/state/test_timers_gone_back.py::"
+        "test_a_source_catches_up_until_it_has_given_as_much_as_an_earlier_life_may_have_read_D4",
+    ),
+    Mutant(
+        rule="P11",
+        breaks="the file of a query's results goes when its rows are done, and no decided checkpoint has that",
+        file="bridge/handover/results.py",
+        old="    def settled(self, ids: Sequence[MessageId]) -> None:\n",
+        new="    def ack(self, id: MessageId) -> None:\n        self.settled([id])\n\n"
+        "    def settled(self, ids: Sequence[MessageId]) -> None:\n",
+        test="tests/bridge/test_spark_results.py::"
+        "test_the_file_of_rows_that_no_decided_checkpoint_has_is_there_for_the_next_run_P11",
+    ),
+    Mutant(
+        rule="D14",
+        breaks="known inputs that come again with large outputs are one record of the log, which is too long",
+        file="topology/runtime/state/logged_work.py",
+        old="        self._records_bytes += size\n",
+        new="",
+        test="tests/runtime/state/test_logged_bytes.py::"
+        "test_known_inputs_that_come_again_with_large_outputs_fit_the_records_of_the_log",
+    ),
+    Mutant(
         rule="P6",
         breaks="two writes of a store are under way at once if the first one's caller was cancelled",
         file="topology/runtime/checkpoints/store_threads.py",

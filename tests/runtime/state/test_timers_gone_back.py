@@ -13,6 +13,8 @@ from runtime_kit import Pair, built
 
 from topology import Bolt, Config, State, Topology
 from topology.runtime.embedded.run import EmbeddedRun
+from topology.runtime.tasks.executor import SLICE_MAX
+from topology.runtime.worker.worker import catches_up
 from topology.testing import Crash, Pause, ScriptedSpout, run_topology
 from topology.testing.virtual_time.loop import START
 
@@ -69,6 +71,56 @@ def test_what_a_timer_has_emitted_counts_once_below_though_it_comes_again_after_
     report = run_topology(topology, workers=2, state_dir=tmp_path, crashes=[Crash(1, at_s=4.5)])
     assert (report.exit_status, report.restarts) == (0, 1)
     assert kept_in(tmp_path, "counts") == dict.fromkeys(range(1, KEYS + 1), 1)
+
+
+class Failing(Windows):
+    """Its timers fail in the first ten seconds."""
+
+    def on_timer(self, key: tuple[Any, ...], name: str, state: State[int]) -> Iterator[Pair]:
+        if asyncio.get_running_loop().time() < 10:
+            raise ValueError("not yet")
+        yield Pair(key[0], 1)
+
+
+def test_a_worker_catches_up_until_its_sources_are_quiet_and_its_timers_have_fired_D4(tmp_path: Path) -> None:
+    """Until then something that was done before a going back may be still to come, and others keep what they know."""
+    script: list[Pair | Pause] = [Pair(1, 0), Pause(2), Pair(KEYS + 1, 0), Pause(60)]
+    topology = Topology("windows", Config(durability="checkpoint"))
+    pairs = topology.spout("pairs", ScriptedSpout[Pair](script, emits=(Pair,)))
+    topology.bolt("windows", Failing(), pairs.fields("left"))
+    seen: list[tuple[float, bool]] = []
+
+    async def watched(run: EmbeddedRun) -> None:
+        worker, loop = await built(run), asyncio.get_running_loop()
+        while loop.time() < 50:
+            await asyncio.sleep(0.5)
+            seen.append((loop.time(), catches_up(worker)))
+
+    report = run_topology(topology, state_dir=tmp_path, during=watched, limit_s=120)
+    assert report.exit_status == 0
+    assert all(is_behind for at, is_behind in seen if at < 10)
+    assert not any(is_behind for at, is_behind in seen if at > 45), "the last try was within thirty seconds"
+    assert seen[-1][0] > 45
+
+
+def test_a_source_catches_up_until_it_has_given_as_much_as_an_earlier_life_may_have_read_D4(tmp_path: Path) -> None:
+    script: list[Pair | Pause] = [each for n in range(1_000) for each in (Pair(n, 0), Pause(0.01))]
+    topology = Topology("windows", Config(durability="checkpoint", max_lag=100, max_pending=20))
+    pairs = topology.spout("pairs", ScriptedSpout[Pair](script, emits=(Pair,)))
+    topology.bolt("windows", Windows(), pairs.fields("left"))
+    seen: list[tuple[int, bool]] = []
+
+    async def watched(run: EmbeddedRun) -> None:
+        worker = await built(run)
+        (spout_task,) = worker.spout_tasks.values()
+        while not spout_task.ended:
+            seen.append((spout_task.reader.given, spout_task.reader.may_reread))
+            await asyncio.sleep(0.1)
+
+    assert run_topology(topology, state_dir=tmp_path, during=watched, limit_s=60).exit_status == 0
+    most = 100 + 20 + SLICE_MAX
+    assert seen == [(given, given < most) for given, _ in seen]
+    assert {given < most for given, _ in seen} == {True, False}
 
 
 def test_what_a_timer_has_emitted_is_sent_once_though_the_run_goes_back_before_its_task_starts_B10(

@@ -63,7 +63,7 @@ async def test_what_a_generator_yields_after_the_close_is_not_read_and_what_it_h
     for given, left in ((0, 0), (2, 2)):
         source = Pumped(Generated(1, []), 10)
         source._ahead += [(Message(Number(n), n), {}) for n in range(given)]
-        reader = SpoutReader(source)
+        reader = SpoutReader(source, reread_max=1)
         reader.drain()
         assert reader.unread == given
         reader.close()

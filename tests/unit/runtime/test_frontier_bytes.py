@@ -14,7 +14,8 @@ NOTES = st.builds(
     Note,
     st.lists(st.integers(0, 2**26 - 1), min_size=1).map(tuple),
     U64,
-    *[st.frozensets(U64) for _ in Note._fields[2:]],
+    *[st.frozensets(U64) for _ in ("unfinished", "dropped", "lost")],
+    st.booleans(),
 )
 
 
@@ -40,6 +41,6 @@ def test_thousands_of_messages_take_8_bytes_each() -> None:
 
 @pytest.mark.parametrize("part", ["unfinished", "dropped", "lost"])
 def test_a_malformed_note_is_refused(part: str) -> None:
-    note = msgspec.structs.replace(PackedNote((1,), 7, b"", b"", b""), **{part: b"1234567"})
+    note = msgspec.structs.replace(PackedNote((1,), 7, b"", b"", b"", False), **{part: b"1234567"})
     with pytest.raises(ValueError, match="7 bytes are not made of 64-bit numbers"):
         unpacked_note(note)

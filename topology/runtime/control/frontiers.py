@@ -20,16 +20,19 @@ class PackedNote(msgspec.Struct, frozen=True, array_like=True):
     unfinished: bytes
     dropped: bytes
     lost: bytes
+    catches_up: bool
 
 
 def packed_note(note: Note) -> PackedNote:
     """Return a note as it is sent."""
-    return PackedNote(note.owners, note.newest, _packed(note.unfinished), _packed(note.dropped), _packed(note.lost))
+    numbers = _packed(note.unfinished), _packed(note.dropped), _packed(note.lost)
+    return PackedNote(note.owners, note.newest, *numbers, note.catches_up)
 
 
 def unpacked_note(note: PackedNote) -> Note:
     """Return a note as it was. Raises ValueError if it is malformed."""
-    return Note(note.owners, note.newest, _numbers(note.unfinished), _numbers(note.dropped), _numbers(note.lost))
+    numbers = _numbers(note.unfinished), _numbers(note.dropped), _numbers(note.lost)
+    return Note(note.owners, note.newest, *numbers, note.catches_up)
 
 
 def packed_notes(frontier: Frontier) -> dict[int, PackedNote]:

@@ -54,6 +54,7 @@ class TaskTimers:
         self._handle: asyncio.TimerHandle | None = None
         self._failures: dict[Due, int] = {}  # failures of on_timer itself
         self._out: set[Due] = set()  # in the queue, or waiting for another try
+        self._asked_at = 0  # the time of the last call of `is_late`
         self._later: set[Due] = set()  # those of them that wait for another try
         self._at_end: set[Due] = set()  # those that fire since all inputs have ended
         self._ending: deque[tuple[int, bytes, str]] = deque()  # those of them that have not had their turn
@@ -115,6 +116,12 @@ class TaskTimers:
     @property
     def _is_over(self) -> bool:
         return self._retries.closed or self._retries.draining
+
+    def is_late(self) -> bool:
+        """Return True if a timer that was due at the last call has not fired yet, or only in vain."""
+        before, self._asked_at = self._asked_at, self.due_times.now()
+        waits = bool(self._heap) and self._heap[0][0] <= before
+        return waits or any(record.due <= before for record in self._out)
 
     def _end(self) -> None:
         """Put some of those into the queue, and the others after a while."""

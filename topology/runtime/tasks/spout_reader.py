@@ -17,13 +17,17 @@ class SpoutReader:
     """The reading of one source. Make it in a running loop.
 
     `exhausted`: the source has ended by itself. `dry`: that, or it was quiet when the run was drained. `draining`: the
-    source is asked for nothing more. `closed`: nothing is read at all.
+    source is asked for nothing more. `closed`: nothing is read at all. `given` counts what the source has given.
+    `reread_max`: how many messages an earlier life may have read that come again.
     """
 
-    def __init__(self, source: Polling) -> None:
+    def __init__(self, source: Polling, *, reread_max: int) -> None:
         self.source = source
         self.exhausted = self.dry = False
         self.draining = self.closed = False
+        self.given = 0
+        self._reread_max = reread_max
+        self._may_reread = True
         self._polling: asyncio.Task[Any] | None = None  # the task that waits in a poll
         self._asked_at = 0.0  # loop time of the last poll
         self._left = 0  # messages that the source had given, and that were not read, at the close
@@ -33,6 +37,15 @@ class SpoutReader:
     def has_more(self) -> bool:
         """True if a poll may return something: the run does not drain, or the source has already given it."""
         return not self.draining or bool(self.source.ahead)
+
+    @property
+    def may_reread(self) -> bool:
+        """True as long as the source may have something that an earlier life of its task has read, as far as is known:
+        it has given less than that could read, has not ended, and whenever somebody asked this it had not been quiet
+        for a while."""
+        is_quiet = self._polling is not None and self._loop.time() - self._asked_at >= QUIET_S
+        self._may_reread &= not (is_quiet or self.exhausted or self.given >= self._reread_max)
+        return self._may_reread
 
     @property
     def unread(self) -> int:
@@ -54,6 +67,7 @@ class SpoutReader:
             self._polling = None
         if not messages and not self.draining:
             self.exhausted = self.dry = True
+        self.given += len(messages)
         return messages
 
     async def has_late(self) -> bool:

@@ -106,7 +106,8 @@ class SpoutTask:
         self.component, self.task = component, task
         self.place = TaskPlace(getattr(home, "worker", 0), component, task)
         self.spout, self.outbox, self.home = spout, outbox, home
-        self.reader = SpoutReader(source)
+        # an earlier life has read so many messages since its last decided mark, at most
+        self.reader = SpoutReader(source, reread_max=config.max_lag + config.max_pending + SLICE_MAX)
         self.checkpoints = checkpoints
         self.marking = TaskMarks(
             component,

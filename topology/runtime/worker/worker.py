@@ -339,7 +339,8 @@ class Worker:
         trees = [*self.ledger.trees(), *(tree for task in self.spout_tasks.values() for tree in task.later())]
         unfinished = {message_of(tree.root) for tree in trees}.union(*(tree.renamed for tree in trees if tree.renamed))
         unfinished.update(sub_roots, self.fired.not_done, self.dead_letters.unfinished())
-        return Note(owners, newest, frozenset(unfinished), self.dead_letters.letter_store.dropped, lost)
+        dropped = self.dead_letters.letter_store.dropped
+        return Note(owners, newest, frozenset(unfinished), dropped, lost, catches_up(self))
 
     @property
     def caught_up(self) -> bool:
@@ -452,3 +453,13 @@ def _log_of(checkpoints: WorkerCheckpoints, durability: str) -> LogCommit | None
     log.failed = checkpoints.failed
     checkpoints.before_gather = log.mark  # what is in the snapshot stands before its mark
     return log
+
+
+def catches_up(worker: Worker) -> bool:
+    """Return True if something that was done before the run went back may be still to come: from a source, or from a
+    timer."""
+    if worker.config.durability != "checkpoint":
+        return False
+    # each task is asked: its answer is about the time since it was asked last
+    late = [task.timers.is_late() for task in worker.with_state if task.timers is not None]
+    return any(late) or any(task.reader.may_reread for task in worker.spout_tasks.values())
