@@ -112,3 +112,20 @@ def test_any_order_and_repetition_within_the_bounds_is_read_once_and_in_order_a1
         read = [ready for step, late in enumerate(frames) for ready in one.accept(late, step * 0.001)]
         assert read == list(range(100)), f"seed {seed}"
         assert one.duplicates == len(frames) - 100, f"seed {seed}"
+
+
+def test_a_wait_that_begins_after_a_stall_has_none_of_it_a10() -> None:
+    """What has come meanwhile is read before anybody sees that the loop stood still."""
+    one = session()
+    one.accept(frame(1), 5.0)
+    one.session.shift(5.0, 5.01)
+    assert not one.overdue(5.9)
+    assert one.overdue(5.01 + EARLY_S)
+
+
+def test_a_wait_that_had_begun_before_a_stall_is_longer_by_it_a10() -> None:
+    one = session()
+    one.accept(frame(1), 1.0)
+    one.session.shift(5.0, 6.2)
+    assert not one.overdue(6.9)
+    assert one.overdue(6.0 + EARLY_S)

@@ -329,6 +329,23 @@ MUTANTS: Final = (
         test=f"{DEADLINES}test_an_ack_that_is_always_forgotten_ends_in_a_dead_message_and_the_run_in_its_end_A13",
     ),
     Mutant(
+        rule="A10",
+        breaks="a wait for a missing frame that begins after a stall is longer by it",
+        file="topology/runtime/links/protocol.py",
+        old="        self._since = min(self._since + seconds, now)",
+        new="        self._since += seconds",
+        test="tests/conformance/test_sessions.py::test_a_wait_that_begins_after_a_stall_has_none_of_it_a10",
+    ),
+    Mutant(
+        rule="B10",
+        breaks="a bolt that has inputs after its flush, by a replay, is not flushed again",
+        file="topology/runtime/control/completion.py",
+        old="any(status.held or status.had_more for",
+        new="any(status.held for",
+        test="tests/runtime/state/test_timers_at_end.py::"
+        "test_a_timer_that_a_replay_sets_after_all_inputs_had_ended_fires_in_this_run",
+    ),
+    Mutant(
         rule="A13",
         breaks="a tuple that was held and forgotten is touched for ever",
         file="acker/ledger.py",

@@ -35,6 +35,7 @@ class WorkerStatus(msgspec.Struct, frozen=True):
     received: dict[int, int]  # worker → frames from it that were read
     reading: list[str] = []  # spouts with tasks here that have not ended
     unflushed: list[str] = []  # bolts with tasks here that were not flushed, or had inputs since
+    had_more: bool = False  # True if a bolt here had inputs since its last flush
 
 
 Statuses = Sequence[WorkerStatus]
@@ -68,7 +69,7 @@ class Workers(Protocol):
 async def settle(workers: Workers) -> None:
     """Wait until all sources have ended and every message is done. Flush each bolt once nothing can reach it.
 
-    A bolt that gets inputs after its flush, by a replay, and holds them, is flushed again.
+    A bolt that gets inputs after its flush, by a replay, is flushed again.
     """
     await workers.sources_ended()
     components = workers.plan.components
@@ -135,7 +136,7 @@ async def _let_go(workers: Workers) -> None:
     while True:
         seen = await _until(workers, lambda status: not status.later and not status.busy and not status.reading)
         pending = any(status.pending for status in seen)
-        if not pending and not any(status.held for status in seen):
+        if not pending and not any(status.held or status.had_more for status in seen):
             return
         await workers.flush("")
         await asyncio.sleep(look_s)

@@ -237,11 +237,11 @@ class Peers:
         for peer in self.by_worker.values():
             if peer.welcomed and beat:
                 peer.send_now()
-            peer.heard_at += stood_still_s
+            peer.heard_at = min(peer.heard_at + stood_still_s, now)
             session = peer.receiving
             if session is None or session.lost:
                 continue
-            session.shift(stood_still_s)
+            session.shift(stood_still_s, now)
             if session.overdue(now):
                 self._lost(session.sender, f"a frame from worker {peer.worker} never came")
         if self.by_worker:

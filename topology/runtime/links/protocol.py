@@ -166,9 +166,10 @@ class Session(Generic[T]):
         self.lost = len(self._early) > EARLY_MAX or self._early_bytes > EARLY_BYTES_MAX
         return ready
 
-    def shift(self, seconds: float) -> None:
-        """Exclude the time for which this receiver was stalled from the wait for a missing frame (A10)."""
-        self._since += seconds
+    def shift(self, seconds: float, now: float) -> None:
+        """Exclude the time for which this receiver was stalled from the wait for a missing frame (A10). A wait that has
+        begun since then has none of it."""
+        self._since = min(self._since + seconds, now)
 
     def overdue(self, now: float) -> bool:
         """Return True if a missing frame has been waited for long enough. Then it is lost, and the session with it."""

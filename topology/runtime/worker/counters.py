@@ -76,6 +76,7 @@ def status(
         {peer.worker: peer.receiving.read for peer in peers if peer.receiving is not None},
         sorted({task.component for task in spout_tasks if not task.ended}),
         sorted({task.component for task in executors if task.inputs > flushed.get((task.component, task.task), -1)}),
+        any(task.inputs > flushed.get((task.component, task.task), 0) for task in executors),
     )
 
 
