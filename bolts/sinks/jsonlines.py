@@ -111,9 +111,11 @@ class JsonLinesStore:
         self._known.clear()
         if fd is not None:
             try:
-                if not self._clean:
-                    os.ftruncate(fd, self._end)
-                os.close(fd)
+                try:
+                    if not self._clean:
+                        os.ftruncate(fd, self._end)
+                finally:
+                    os.close(fd)  # and the lock goes
             except OSError as error:
                 log.warning("%s was not closed cleanly: %s", self._path, error)
 
@@ -169,9 +171,13 @@ class JsonLinesStore:
             # Lines of an earlier process count from here on, and that process may have died before its sync.
             sync_file(fd)
             sync_folder(self._path.parent)
-            self._file = identity_of(self._path)
+            status = os.fstat(fd)
+            self._file = status.st_dev, status.st_ino
+            there = identity_of(self._path)
         except OSError as error:  # not tried again: a second sync would prove nothing (F18)
             raise self._refused(error) from error
+        if there != self._file:
+            raise StoreAway(f"{self._path} was removed or replaced while it was opened")
 
     def _unusable(self, error: OSError) -> Exception:
         """Return the exception for an error of the system while the file is opened."""

@@ -2,6 +2,7 @@
 
 # ruff: noqa: ASYNC240  # tests look at files on the loop: nothing else runs on it
 
+import errno
 import json
 import os
 import random
@@ -11,6 +12,7 @@ import pytest
 from sink_kit import Recorder, Sample, alert, feed, json_rows, opened, stored, tup, until
 
 from bolts import JsonLinesSink
+from bolts.sinks import jsonlines
 from topology.errors import ConfigurationError
 
 
@@ -121,6 +123,42 @@ async def test_a_file_that_another_program_changes_meanwhile_is_left_alone(path:
         await until(lambda: "another program changed it" in sink.away)
         assert path.read_bytes() == before
     assert not out.acked
+
+
+@pytest.mark.parametrize("change", ["removed", "replaced"])
+async def test_a_file_that_loses_its_name_while_it_is_opened_gets_no_line(
+    path: Path, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would read it; what stands under the name then is the sink's file."""
+    sync, other = jsonlines.sync_folder, b"" if change == "replaced" else None
+
+    def late(folder: Path) -> None:
+        sync(folder)
+        monkeypatch.undo()
+        path.unlink()
+        if other is not None:
+            path.write_bytes(other)
+
+    monkeypatch.setattr(jsonlines, "sync_folder", late)
+    await stored(JsonLinesSink(path), [alert(1)])
+    assert len(json_rows(path)) == 1
+
+
+async def test_a_sink_whose_file_cannot_be_cut_lets_go_of_it_all_the_same(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    store = jsonlines.JsonLinesStore(str(path))
+    store.open()
+    store._clean = False
+    monkeypatch.setattr(os, "ftruncate", fails)
+    store.close()
+    monkeypatch.undo()
+    again = jsonlines.JsonLinesStore(str(path))
+    again.open()
+    again.close()
 
 
 async def test_replays_alone_write_nothing(path: Path) -> None:

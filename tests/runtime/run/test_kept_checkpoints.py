@@ -198,6 +198,49 @@ async def test_the_end_of_a_run_gives_those_under_way_up(tmp_path: Path, monkeyp
     assert names(tmp_path) == []
 
 
+async def test_the_end_of_a_run_waits_for_a_copy_of_a_store_that_no_worker_has_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the end would meet a store that is open, and would not be noted."""
+    begun, over = threading.Event(), threading.Event()
+
+    def slow(self: Any, folder: Path) -> dict[str, int]:
+        begun.set()
+        time.sleep(0.3)
+        over.set()
+        return {}
+
+    monkeypatch.setattr(savepoints_of_runs.RunSavepoints, "_others", slow)
+    async with running(tmp_path) as run:
+        asked = asyncio.ensure_future(run.save("friday"))
+        await until(begun.is_set)
+        run.drain()
+        with pytest.raises(StartError, match="the run is ending"):
+            await asked
+        assert over.is_set()
+    assert names(tmp_path) == []
+
+
+async def test_one_that_is_being_completed_as_the_run_ends_is_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complete, begun = savepoints.complete, threading.Event()
+
+    def slow(*values: Any) -> None:
+        begun.set()
+        time.sleep(0.3)
+        complete(*values)
+
+    monkeypatch.setattr(savepoints, "complete", slow)
+    async with running(tmp_path) as run:
+        asked = asyncio.ensure_future(run.save("friday"))
+        await until(begun.is_set)
+        run.drain()
+        kept = await asked
+    assert names(tmp_path) == ["friday"] == [kept.name]
+    assert (kept.path / "worker-0.db").exists()
+
+
 async def test_a_caller_that_goes_away_does_not_stop_it(tmp_path: Path) -> None:
     async with running(tmp_path, workers=2) as run:
         asked = asyncio.ensure_future(run.save("friday"))

@@ -370,14 +370,14 @@ def of_another_directory(file: Path) -> None:
     (file.parent / "other" / file.name).rename(file)
 
 
-def kept_with_a_value(path: Path) -> savepoints.Savepoint:
+def kept_with_a_value(path: Path, name: str = "friday") -> savepoints.Savepoint:
     with closing(StateDir(path, "t")) as state:
         state.check_files()
         state.make_stores([0])
         with opened_stores(state) as stores:
             body = body_of(seed_of("count", 7), b"key", packed(VALUE, {}))
             stores[0].commit(Changes(states=[StateChange("count", [StateRow(7, b"key", body)], sum_of(body))]))
-        return keep(state, "friday", NOW)
+        return keep(state, name, NOW)
 
 
 def files_of(path: Path) -> dict[str, bytes]:
@@ -488,3 +488,14 @@ def test_files_of_components_are_in_none(tmp_path: Path) -> None:
             keep(state, "saturday", NOW)
         assert str(told.value.code) == "K806"
     assert [one.name for one in savepoints.listed(DiskFiles(), tmp_path / "run")] == ["friday"]
+
+
+def test_a_folder_of_the_user_s_own_is_no_place_for_one_and_stays_as_it_is(tmp_path: Path) -> None:
+    kept_with_a_value(tmp_path / "run", "thursday")
+    with closing(StateDir(tmp_path / "run", "t")) as state:
+        own = tmp_path / "run" / savepoints.HOME / "friday" / "notes.txt"
+        own.parent.mkdir(parents=True)
+        own.write_text("mine")
+        with pytest.raises(StartError, match="has files that are no checkpoint's: move them, or give another name"):
+            keep(state, "friday", NOW)
+    assert own.read_text() == "mine"

@@ -7,10 +7,10 @@ workers are reached, nor sockets.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, ParamSpec, TypeVar
 
 from topology.codes.savepoints import SAVEPOINT_FAILED
 from topology.errors import KedgeError
@@ -29,6 +29,8 @@ SHARE: Final = 20  # and at least so many times as long as the last one took
 logger = logging.getLogger("kedge")
 
 Copies = Callable[[Path], Awaitable[Mapping[int, int]]]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class RunSavepoints:
@@ -83,20 +85,24 @@ class RunSavepoints:
             state = self._state
             name = name or savepoints.free_name(state.files, state.path, self._utc(), prefix)
             state.refuse_components_files()
-            folder = await asyncio.to_thread(savepoints.begun, state.files, state.path, name)
+            folder = await _in_thread(savepoints.begun, state.files, state.path, name)
             try:
                 commits = {store_name(worker): count for worker, count in (await self._copies(folder)).items()}
-                commits |= await asyncio.to_thread(self._others, folder)
+                commits |= await _in_thread(self._others, folder)
                 manifest = state.saved(commits, at=self._utc().timestamp(), clean=False)
-                await asyncio.to_thread(savepoints.complete, state.files, folder, manifest)
+                last = asyncio.ensure_future(asyncio.to_thread(savepoints.complete, state.files, folder, manifest))
+                with suppress(asyncio.CancelledError):  # too late: it is complete, or has failed by itself
+                    await asyncio.wait({last})
+                await asyncio.wait({last})
+                last.result()
             except (GivenUp, StoreFull, StoreBroken) as error:
                 raise savepoints.failed(name, str(error)) from error
             except OSError as error:
                 why = f"{folder} can't be written: {error.strerror or error}"
                 raise savepoints.failed(name, why) from error
             finally:
-                await asyncio.to_thread(savepoints.given_up, state.files, folder)  # unless it is complete
-            return await asyncio.to_thread(savepoints.found, state.files, folder)
+                await _in_thread(savepoints.given_up, state.files, folder)  # unless it is complete
+            return await _in_thread(savepoints.found, state.files, folder)
 
     def _others(self, folder: Path) -> dict[str, int]:
         """Copy the stores that no worker has open: they have dead letters of workers that there were."""
@@ -132,3 +138,14 @@ class RunSavepoints:
         own = [kept.name for kept in savepoints.listed(files, directory) if kept.name.startswith(RUN)]
         for name in own[: max(0, len(own) - count)]:
             savepoints.delete(files, directory, name)
+
+
+async def _in_thread(function: Callable[P, T], *values: P.args, **settings: P.kwargs) -> T:
+    """Call the function in a thread. A caller that is cancelled waits for its end too: the thread has stores open, and
+    what follows must not run beside it."""
+    work = asyncio.ensure_future(asyncio.to_thread(function, *values, **settings))
+    try:
+        await asyncio.wait({work})
+    finally:
+        await asyncio.wait({work})
+    return work.result()

@@ -121,6 +121,8 @@ def begun(files: Files, directory: Path, name: str) -> Path:
         for each in (folder_of(directory, other) for other in _names(files, directory)):
             if _is_left(files, each):
                 _remove(files, each)
+        if (there := files.look(folder)) is not None and there.kind == "directory" and files.names(folder):
+            raise failed(name, f"{folder} has files that are no checkpoint's: move them, or give another name")
         make_directories(files, folder)
         _check_plain(files, name, folder)
     except OSError as error:

@@ -209,8 +209,12 @@ class StateDir:
         if len(json.dumps(notes)) > NOTES_BYTES_MAX:
             text = f"the notes in {self.path / _STATE} would exceed {NOTES_BYTES_MAX} bytes with {name!r}"
             raise StartError(text, code=STATE_DIR_NOTES_OVERFLOW)
-        self._manifest.notes = notes
-        self._store()
+        before, self._manifest.notes = self._manifest.notes, notes
+        try:
+            self._store()
+        except BaseException:
+            self._manifest.notes = before
+            raise
 
     def new_run_id(self, text: str | None = None) -> str:
         """Set the part of all identities from now on; a random one if no text is given. Return it."""
