@@ -41,7 +41,8 @@ def test_a_full_state_directory_pauses_the_run_and_nothing_is_lost_f16(folder: P
         assert outcome.figures["restarts"] == 0
         assert outcome.total("dead") == COUNT // EVERY
         full = re.findall(r"No space left on device; nothing new is read until it can be .*\(K536\)", outcome.said)
-        assert 1 <= len(full) <= max(1, workers), "each worker says it once"
+        # each worker says it once; once more if the other one has made a little room meanwhile, and it is used up
+        assert 1 <= len(full) <= max(1, 2 * workers)
         assert outcome.said.count("the state can be written again") == len(full)
         assert len(letters(disk.path, *disk.command)) == COUNT // EVERY
     stored_once(folder / "store.db", COUNT, dead=EVERY)

@@ -52,7 +52,7 @@ GOOD = {  # what a worker does that all is well with
     "Begin": "say(Ready(f'at {order.worker}', order.key.decode()))",
     "Join": "say(Linked(joined))",
     "Generation": "say(Failing(order.owner, 100))",
-    "TakeNote": "say(HomeNote(order.checkpoint, PackedNote((order.checkpoint,), 7, b'', b'', b'')))",
+    "TakeNote": "say(HomeNote(order.checkpoint, PackedNote((order.checkpoint,), 7, b'', b'', b'', False)))",
     "Barrier": "say(Prepared(order.checkpoint, 1, 0.0))",
     "CheckpointDecided": "say(CheckpointSettled(order.checkpoint))",
     "CopyStore": "say(StoreCopied(order.checkpoint, 5))",

@@ -247,7 +247,7 @@ async def test_a_decision_that_can_not_be_written_ends_the_checkpoints_with_its_
 
 
 async def test_a_malformed_note_ends_who_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    odd = {"TakeNote": "say(HomeNote(order.checkpoint, PackedNote((1,), 1, b'1234567', b'', b'')))"}
+    odd = {"TakeNote": "say(HomeNote(order.checkpoint, PackedNote((1,), 1, b'1234567', b'', b'', False)))"}
     async with checkpointed(monkeypatch, 2, {1: [odd, {}]}) as (stage, _, checkpoints, _):
         await stage.until(lambda: checkpoints.decided > 0)
         assert "it has said what it should not: 7 bytes are not made of 64-bit numbers" in stage.told[0]

@@ -41,8 +41,7 @@ class SpoutReader:
     @property
     def may_reread(self) -> bool:
         """True as long as the source may have something that an earlier life of its task has read, as far as is known:
-        it has given less than that could read, has not ended, and whenever somebody asked this it had not been quiet
-        for a while."""
+        it has given less than that could read, has not ended, and at no call of this has it been quiet for a while."""
         is_quiet = self._polling is not None and self._loop.time() - self._asked_at >= QUIET_S
         self._may_reread &= not (is_quiet or self.exhausted or self.given >= self._reread_max)
         return self._may_reread
