@@ -244,7 +244,9 @@ class Run:
             wait_for(lambda: state_of(pid) == "T", "its stop")
             with contextlib.suppress(AssertionError):
                 wait_for(lambda: self.pending(pid) > 0 or self.pending() >= IN_FLIGHT, "messages", within_s=0.5)
-                return pid
+                time.sleep(0.05)  # the others may do without it all that they had then
+                if self.pending(pid) > 0 or self.pending() >= IN_FLIGHT:
+                    return pid
             os.kill(pid, signal.SIGCONT)
             return 0
 

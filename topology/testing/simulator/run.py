@@ -284,31 +284,30 @@ class SimulatedRun(CrashingRun):
             _check_stale(tup, self.workers)
 
     def _take_strike(self) -> Strike | None:
-        """Take the next strike if it hits now. At the end of a run that little has hit, take any that hits any worker:
-        the next one may wait for a worker that has nothing to do any more, or for a step that does not come."""
+        """Take the next strike if it hits now, or one that waits for nothing any more."""
         strikes = self._fate.strikes
-        if not self._is_spared:
-            return strikes.pop(0) if self._hits(strikes[0]) else None
-        for strike in strikes:
+        for strike in self._hasty():
             aimed = [replace(strike, worker=worker.worker) for worker in self.workers]
-            if strike.after <= self.acked() and (hits := [*filter(self._hits, aimed)]):
+            if strike.after <= self.acked() and (hits := [one for one in aimed if self._hits(one, waits=False)]):
                 strikes.remove(strike)
                 return hits[0]
-        return None
+        return strikes.pop(0) if self._hits(strikes[0], waits=True) else None
 
-    @property
-    def _is_spared(self) -> bool:
-        """True if the run is nearly over, and fewer than KINDS_MIN kinds of faults have hit it."""
-        if len(+self._fate.hits) >= KINDS_MIN:
-            return False
-        nearly = self.acked() >= self._fate.messages * NEARLY
-        return nearly or all(worker.sources_ended.is_set() for worker in self.workers)
+    def _hasty(self) -> list[Strike]:
+        """Return the strikes that take any worker and wait for no step, at the end of a run that fewer than KINDS_MIN
+        kinds of faults have hit: the next one may wait for a worker that has nothing to do any more."""
+        fate = self._fate
+        if len(+fate.hits) >= KINDS_MIN:
+            return []
+        if all(worker.sources_ended.is_set() for worker in self.workers):
+            return [*fate.strikes]
+        is_nearly_over = self.acked() >= fate.messages * NEARLY
+        return [strike for strike in fate.strikes if is_nearly_over and not fate.hits[strike.hazard]]
 
-    def _hits(self, strike: Strike) -> bool:
-        """Return True if the strike would hit something now. It waits for its step of a checkpoint, unless the run is
-        spared, and for a worker that is away or has nothing to do."""
-        waits = self._fate.waits_for_step(strike, self._loop.time()) and strike.step not in self._steps
-        if waits and not self._is_spared:
+    def _hits(self, strike: Strike, *, waits: bool) -> bool:
+        """Return True if the strike would hit something now. It `waits` for its step of a checkpoint, and always for a
+        worker that is away or has nothing to do."""
+        if waits and self._fate.waits_for_step(strike, self._loop.time()) and strike.step not in self._steps:
             return False
         if strike.hazard in (Hazard.DISK_FULL, Hazard.SYNC_FAILS):
             return True
