@@ -288,10 +288,10 @@ class SimulatedRun(CrashingRun):
         strikes = self._fate.strikes
         for strike in self._hasty():
             aimed = [replace(strike, worker=worker.worker) for worker in self.workers]
-            if strike.after <= self.acked() and (hits := [one for one in aimed if self._hits(one, waits=False)]):
+            if strike.after <= self.acked() and (hits := [*filter(self._hits_now, aimed)]):
                 strikes.remove(strike)
                 return hits[0]
-        return strikes.pop(0) if self._hits(strikes[0], waits=True) else None
+        return strikes.pop(0) if self._hits(strikes[0]) else None
 
     def _hasty(self) -> list[Strike]:
         """Return the strikes that take any worker and wait for no step, at the end of a run that fewer than KINDS_MIN
@@ -304,11 +304,14 @@ class SimulatedRun(CrashingRun):
         is_nearly_over = self.acked() >= fate.messages * NEARLY
         return [strike for strike in fate.strikes if is_nearly_over and not fate.hits[strike.hazard]]
 
-    def _hits(self, strike: Strike, *, waits: bool) -> bool:
-        """Return True if the strike would hit something now. It `waits` for its step of a checkpoint, and always for a
-        worker that is away or has nothing to do."""
-        if waits and self._fate.waits_for_step(strike, self._loop.time()) and strike.step not in self._steps:
-            return False
+    def _hits(self, strike: Strike) -> bool:
+        """Return True if the strike would hit something now, and its step of a checkpoint has come."""
+        waits = self._fate.waits_for_step(strike, self._loop.time()) and strike.step not in self._steps
+        return not waits and self._hits_now(strike)
+
+    def _hits_now(self, strike: Strike) -> bool:
+        """Return True if the strike would hit something now: it waits for a worker that is away or has nothing to
+        do."""
         if strike.hazard in (Hazard.DISK_FULL, Hazard.SYNC_FAILS):
             return True
         if strike.hazard in (Hazard.KILL_ALL, Hazard.POWER_LOSS):
