@@ -21,6 +21,8 @@ from topology.testing.simulator.files import SimulatedFiles
 from topology.testing.simulator.sinks import SimulatedSinks
 
 STATE_DIR: Final = ROOT / "state"
+KINDS_MIN: Final = 2  # of faults that hit a run, if so many were drawn
+NEARLY: Final = 0.75  # of its messages are done: a run is nearly over
 STEP_S: Final = 2.0  # seconds that a strike waits for its step of a checkpoint; then it strikes at any time
 
 
@@ -84,6 +86,15 @@ class Fate:
         if self.waiting[0] != len(self.strikes):
             self.waiting = len(self.strikes), now
         return strike.step is not None and now - self.waiting[1] < STEP_S
+
+    def hasty(self, done: int, *, is_over: bool) -> list[Strike]:
+        """Return the strikes that take any worker and wait for no step, at the end of a run that fewer than KINDS_MIN
+        kinds of faults have hit: the next one may wait for a worker that has nothing to do any more. `done`: messages;
+        `is_over` is True if all sources have ended."""
+        if len(+self.hits) >= KINDS_MIN:
+            return []
+        is_nearly_over = done >= self.messages * NEARLY
+        return [strike for strike in self.strikes if is_over or (is_nearly_over and not self.hits[strike.hazard])]
 
     def heal(self) -> None:
         """Cause no more faults from now on."""

@@ -44,8 +44,6 @@ from topology.testing.virtual_time.process import SimulatedProcess
 LOOK_S: Final = 0.1  # seconds between two looks at what a run remembers when all is done
 FORGETS_S: Final = 10.0  # seconds after which that is too much: announcements and commits take less than one
 POLLED_MAX: Final = 16  # messages that a source gives at once
-KINDS_MIN: Final = 2  # of faults that hit a run, if so many were drawn
-NEARLY: Final = 0.75  # of its messages are done: a run is nearly over
 SYNC_S: Final = 0.02  # seconds that an operation of the disk takes at most
 
 
@@ -286,23 +284,13 @@ class SimulatedRun(CrashingRun):
     def _take_strike(self) -> Strike | None:
         """Take the next strike if it hits now, or one that waits for nothing any more."""
         strikes = self._fate.strikes
-        for strike in self._hasty():
+        is_over = all(worker.sources_ended.is_set() for worker in self.workers)
+        for strike in self._fate.hasty(self.acked(), is_over=is_over):
             aimed = [replace(strike, worker=worker.worker) for worker in self.workers]
             if strike.after <= self.acked() and (hits := [*filter(self._hits_now, aimed)]):
                 strikes.remove(strike)
                 return hits[0]
         return strikes.pop(0) if self._hits(strikes[0]) else None
-
-    def _hasty(self) -> list[Strike]:
-        """Return the strikes that take any worker and wait for no step, at the end of a run that fewer than KINDS_MIN
-        kinds of faults have hit: the next one may wait for a worker that has nothing to do any more."""
-        fate = self._fate
-        if len(+fate.hits) >= KINDS_MIN:
-            return []
-        if all(worker.sources_ended.is_set() for worker in self.workers):
-            return [*fate.strikes]
-        is_nearly_over = self.acked() >= fate.messages * NEARLY
-        return [strike for strike in fate.strikes if is_nearly_over and not fate.hits[strike.hazard]]
 
     def _hits(self, strike: Strike) -> bool:
         """Return True if the strike would hit something now, and its step of a checkpoint has come."""
@@ -336,7 +324,7 @@ class SimulatedRun(CrashingRun):
             self._kill_all(power=hazard is Hazard.POWER_LOSS)
         elif hazard is Hazard.DISK_FULL:
             fate.disk.full = True
-            self._loop.call_later(strike.seconds, self._free)
+            self._loop.call_later(strike.seconds, setattr, fate.disk, "full", False)
         elif hazard is Hazard.SYNC_FAILS:
             fate.disk.failing_syncs += 1
         elif worker is not None and hazard is Hazard.CRASH:
@@ -346,9 +334,6 @@ class SimulatedRun(CrashingRun):
             if strike.seconds > SILENT_S:
                 self._loop.call_later(SILENT_S, self._looked_at, worker, worker.life)
             self._loop.call_later(strike.seconds, self._loop.wake, worker.life)
-
-    def _free(self) -> None:
-        self._fate.disk.full = False
 
     def _looked_at(self, worker: MortalWorker, life: SimulatedProcess) -> None:
         if life.paused and not life.over:
