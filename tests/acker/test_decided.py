@@ -92,7 +92,7 @@ def test_after_a_going_back_what_was_known_is_kept_until_what_is_open_then_is_do
 
 
 def test_after_a_going_back_all_that_was_known_is_kept_until_all_homes_have_caught_up_D4() -> None:
-    """What the last life of a home had read comes again under numbers that no frontier has yet."""
+    """The messages that the last life of a home had read come again, under numbers that no frontier has yet."""
     known = decided(4, note(9), note(9, home=1))
     known.gathered = 5
     known.went_back()

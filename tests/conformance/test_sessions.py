@@ -115,7 +115,7 @@ def test_any_order_and_repetition_within_the_bounds_is_read_once_and_in_order_a1
 
 
 def test_a_wait_that_begins_after_a_stall_has_none_of_it_a10() -> None:
-    """What has come meanwhile is read before anybody sees that the loop stood still."""
+    """The worker reads the frames that came during the stall before it knows of the stall."""
     one = session()
     one.accept(frame(1), 5.0)
     one.session.shift(5.0, 5.01)

@@ -29,7 +29,7 @@ def test_only_an_error_of_the_disk_is_no_wait_f71(tmp_path: Path, name: str) -> 
         state.set("note", "text")
     assert isinstance(raised.value, NotesAway) == (name != "EIO")
     assert str(raised.value.code) == "K414"
-    assert "note" not in state.notes, "whoever looks would not store it again"
+    assert "note" not in state.notes, "a caller that finds it does not set it again"
     files.number = 0
     state.set("note", "text")
     state.close()

@@ -289,7 +289,7 @@ class LetterStore:
 
     def go_back(self) -> None:
         """The run is as in the last decided checkpoint: letters that were delivered since then are delivered again.
-        What else has become of them since then stays: a person has dropped one, or it has died once more."""
+        Other changes of them stay: a person has dropped one, or its message has died once more."""
         undecided, self._undecided = self._undecided, {}
         for (name, is_removed), delivered in undecided.items():
             if is_removed:

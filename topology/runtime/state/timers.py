@@ -54,8 +54,8 @@ class TaskTimers:
         self._handle: asyncio.TimerHandle | None = None
         self._failures: dict[Due, int] = {}  # failures of on_timer itself
         self._out: set[Due] = set()  # in the queue, or waiting for another try
-        self._asked_at = 0  # the time of the last call of `is_late`
         self._later: set[Due] = set()  # those of them that wait for another try
+        self._asked_at = 0  # the time of the last call of `is_late`
         self._at_end: set[Due] = set()  # those that fire since all inputs have ended
         self._ending: deque[tuple[int, bytes, str]] = deque()  # those of them that have not had their turn
         self._loop = asyncio.get_running_loop()
