@@ -91,6 +91,11 @@ def home_of(owner: int) -> int:
     return owner >> HOME_SHIFT - NUMBER_BITS
 
 
+def _last_of(owner: int) -> int:
+    """Return the last message that this owner can have."""
+    return ((owner + 1) << NUMBER_BITS) - 1
+
+
 ROUNDS: Final = 3  # frontiers that have to be done after the run has gone back, and caught up
 DROPPED_MAX: Final = 1_000_000  # origins of dropped messages that a worker keeps in mind
 
@@ -159,12 +164,16 @@ class Decided:
         return bool(self._dropped)
 
     def _set_newest(self) -> None:
-        newest = {owner: note.newest for note in self._frontier.notes.values() for owner in note.owners}
+        newest: dict[int, int] = {}
+        for note in self._frontier.notes.values():
+            *used_up, owner = note.owners
+            newest |= dict(zip(used_up, map(_last_of, used_up), strict=True))
+            newest[owner] = note.newest
         for message in self._lost:
             owner = message >> NUMBER_BITS
             newest[owner] = max(newest.get(owner, -1), message)
         for owner in self._over:
-            newest[owner] = ((owner + 1) << NUMBER_BITS) - 1  # all of its messages
+            newest[owner] = _last_of(owner)
         self.newest = newest
 
     def resume(self, frontier: Frontier, over: Iterable[int]) -> None:

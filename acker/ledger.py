@@ -44,7 +44,7 @@ class Ledger(Generic[T]):
     """The open trees of one home. The caller calls `advance` several times per second: a gap of STALL_S is a stall.
 
     `unknown` counts acks, fails and touches for trees that are not open: late, repeated or foreign ones, all harmless.
-    `stalls` counts the stalls of the caller. Both only grow.
+    `stalls` counts the stalls of the caller, `begun` the trees that were opened. All only grow.
     """
 
     def __init__(self, timeout_s: float, now: float, hard_cap: int = 20) -> None:
@@ -52,6 +52,7 @@ class Ledger(Generic[T]):
         self.hard_cap = hard_cap
         self.unknown = 0
         self.stalls = 0
+        self.begun = 0
         self._young: dict[int, T] = {}
         self._old: dict[int, T] = {}
         self._due = now + timeout_s
@@ -79,6 +80,7 @@ class Ledger(Generic[T]):
         root = tree.root
         assert tree.value, "a tree begins with an open edge"
         assert not (self._old and root in self._old), "a root is begun once"
+        self.begun += 1
         previous = self._young.setdefault(root, tree)
         assert previous is tree, "a root is begun once"
         tree.seen = tree.idle = 0  # the value of a replay's tree is that of the first attempt
@@ -87,6 +89,7 @@ class Ledger(Generic[T]):
         """Open several trees at once, each as `begin` does; none of them was in a ledger before."""
         young, old = self._young, self._old
         count = len(young)
+        self.begun += len(trees)
         for tree in trees:
             young[tree.root] = tree
         assert len(young) == count + len(trees), "a root is begun once"

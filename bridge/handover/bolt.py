@@ -7,18 +7,19 @@ A query declares one for each of its inputs. Batches come from `bolts.sinks.batc
 
 import asyncio
 import logging
-from collections.abc import Iterable
-from itertools import count
+from collections import deque
+from collections.abc import Iterable, Sequence
+from itertools import count, repeat
 from pathlib import Path
-from typing import ClassVar, Final, Literal, Never
+from typing import Any, ClassVar, Final, Literal, Never
 
-from bolts.sinks.batching import BatchingSink
+from bolts.sinks.batching import BatchingSink, HeldTuples
 from bolts.sinks.contract import SinkStore, StoreAway
 from bridge.arrow.schema import columns_of
 from bridge.files.started import Started
 from bridge.handover.store import HandOverStore
 from topology.codes.runtime import HANDOVER_FORGETS
-from topology.components import Collector, Task
+from topology.components import Collector, Task, Tuple
 from topology.records import Record
 
 FOLDER: Final = "spark"  # name within the run's folder for components' files
@@ -82,12 +83,17 @@ class HandOver(BatchingSink):
                 break
         self._wants_end = False
         self._wake = asyncio.Event()
+        self._taken_at: deque[int] = deque()  # `Decided.gathered` when each of the waiting inputs came
         await super().open(task)
         started.note(f"{self.input}/{task.index}")
         self._told_squeezed = False
         self._tell_squeezed()
         self._keeper = asyncio.create_task(self._keep(), name=f"{task.component}: keeper")
         self._keeper.add_done_callback(lambda _: self._news.set())
+
+    def take_inputs(self, tuples: Sequence[Tuple[Any]], out: Collector[Never]) -> None:
+        super().take_inputs(tuples, out)
+        self._taken_at.extend(repeat(self._task.frontier.gathered, len(tuples)))
 
     async def flush(self, out: Collector[Never]) -> None:
         """Return when everything is durable and the end is noted in the folder. Returns at once if the store is
@@ -141,6 +147,14 @@ class HandOver(BatchingSink):
             if self.waiting == before:
                 return
         await super()._gather()
+
+    async def _commit(self, batch: HeldTuples) -> None:
+        """Write one batch. The run may have gone back since its inputs came: what is known of them counts as old as
+        they are."""
+        self._segments.taken_at = self._taken_at[0]
+        for _ in batch.tuples:
+            self._taken_at.popleft()
+        await super()._commit(batch)
 
     # -- in the background
 

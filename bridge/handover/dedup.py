@@ -12,7 +12,7 @@ up. Every step of either is a single operation on a dict or deque.
 from collections import deque
 from collections.abc import Sequence
 from struct import Struct
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from acker.frontier import NUMBER_BITS, Decided
 
@@ -24,11 +24,18 @@ pair_of: Final = Struct(">QQ").pack  # packs origin and identity, as in `bolts.s
 _origin_of: Final = Struct(">Q8x").unpack
 
 
-class Filed:
-    """The inputs of one segment. `log`: the number of the task that wrote the segment. `taken_at`: `Decided.gathered`
-    when they were written."""
+class Span(NamedTuple):
+    """The time in which the inputs of a batch waited for their segment, by `Decided.gathered`: when the oldest of them
+    came, and when they were written. A run may go back in between (D4)."""
 
-    __slots__ = ("at", "log", "looked", "messages", "number", "pairs", "ranges", "taken_at")
+    taken_at: int
+    written_at: int
+
+
+class Filed:
+    """The inputs of one segment. `log`: the number of the task that wrote the segment. `span`: when they came."""
+
+    __slots__ = ("at", "log", "looked", "messages", "number", "pairs", "ranges", "span")
 
     def __init__(
         self,
@@ -36,7 +43,7 @@ class Filed:
         number: int,
         pairs: Sequence[bytes],
         messages: Sequence[int] | Sequence[Messages] | None,
-        taken_at: int,
+        span: Span,
     ) -> None:
         """`messages`: one entry per input; plain numbers if every input has exactly one message; None for inputs of an
         earlier life."""
@@ -44,7 +51,7 @@ class Filed:
         self.number = number
         self.pairs = pairs
         self.messages = messages
-        self.taken_at = taken_at
+        self.span = span
         self.ranges = [] if messages is None else _ranges(messages)
         self.at = 0  # index of the first input that is not known to be done
         self.looked = -1  # version of the decided frontier at the last look
@@ -63,8 +70,7 @@ class SegmentIdentities:
         self.squeezed = 0
         self._most = most
         self._divergent: dict[bytes, set[int]] = {}  # further contents of a pair
-        # pair that came again → the messages of its last arrival, and `Decided.gathered` then
-        self._again: dict[bytes, tuple[Messages, int]] = {}
+        self._again: dict[bytes, tuple[Messages, Span]] = {}  # pair that came again → its last messages, and when
         self._filed: deque[Filed] = deque()
 
     def __len__(self) -> int:
@@ -86,13 +92,13 @@ class SegmentIdentities:
                     self._divergent.setdefault(pair, set()).add(content)
                     divergent.append(pair)
                     if filed.messages is not None:
-                        self.again(pair, filed.messages_at(at), filed.taken_at)
+                        self.again(pair, filed.messages_at(at), filed.span)
         self._filed.append(filed)
         return divergent
 
-    def again(self, pair: bytes, messages: Messages, taken_at: int) -> None:
+    def again(self, pair: bytes, messages: Messages, span: Span) -> None:
         """Note that a known input came again: it is done once these messages are (D4)."""
-        self._again[pair] = messages, taken_at
+        self._again[pair] = messages, span
 
     def forget(self, decided: Decided, most: int) -> tuple[list[Filed], bool]:
         """Forget the segments that are done. Return them, and True if another call would find more now. Looks at about
@@ -121,7 +127,8 @@ class SegmentIdentities:
 
     def _is_done(self, filed: Filed, decided: Decided) -> bool:
         """Fast check that a whole segment is done. May return False although it is."""
-        if not filed.ranges or filed.taken_at >= decided.frontier.checkpoint or decided.is_held(filed.taken_at):
+        taken_at = filed.span.taken_at
+        if not filed.ranges or taken_at >= decided.frontier.checkpoint or decided.is_held(taken_at):
             return False
         if self._again and not self._again.keys().isdisjoint(filed.pairs):
             return False
@@ -131,16 +138,16 @@ class SegmentIdentities:
         """Check inputs one by one until one is not done; a done input stays done. Return how many were checked."""
         first, version = filed.at, decided.version
         for at in range(first, min(first + most, len(filed.pairs))):
-            messages, taken_at = self._came(filed, at)
-            if not decided.may_forget(messages, _origin_of(filed.pairs[at])[0], taken_at):
+            messages, span = self._came(filed, at)
+            if not decided.may_forget(messages, _origin_of(filed.pairs[at])[0], span.taken_at):
                 filed.looked = version
                 break
             filed.at = at + 1
         return filed.at - first + 1
 
-    def _came(self, filed: Filed, at: int) -> tuple[Messages, int]:
-        """Return the messages of an input's last arrival, and `Decided.gathered` then."""
-        return self._again.get(filed.pairs[at]) or (filed.messages_at(at), filed.taken_at)
+    def _came(self, filed: Filed, at: int) -> tuple[Messages, Span]:
+        """Return the messages of an input's last arrival, and when that was."""
+        return self._again.get(filed.pairs[at]) or (filed.messages_at(at), filed.span)
 
     def _squeeze(self, decided: Decided) -> list[Filed]:
         """Forget the oldest segments that wait for messages of earlier lives, as far as the bound asks for it."""
@@ -149,8 +156,8 @@ class SegmentIdentities:
         for filed in sorted(waiting, key=lambda one: (one.messages is not None, one.number)):
             if len(self.contents) <= self._most:
                 break
-            messages, taken_at = self._came(filed, filed.at)
-            if not messages or decided.is_earlier(messages, taken_at):
+            messages, span = self._came(filed, filed.at)
+            if not messages or decided.is_earlier(messages, span.written_at):
                 before = len(self.contents)
                 self._drop(filed)
                 self._filed.remove(filed)

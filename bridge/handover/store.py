@@ -24,7 +24,7 @@ from bridge.arrow.schema import FORMER, OURS, Columns, columns_of
 from bridge.files.consistency import begun_to_read
 from bridge.files.query import QueryFolder
 from bridge.files.segments import SegmentBounds, Segments, damaged, put
-from bridge.handover.dedup import EARLIER_MAX, Filed, SegmentIdentities, pair_of
+from bridge.handover.dedup import EARLIER_MAX, Filed, SegmentIdentities, Span, pair_of
 from bridge.handover.rows import Rows, messages_of, plain_rows
 from topology.codes.settings import SPARK_HANDOVER_CLASS_CHANGED
 from topology.components import Task, Tuple
@@ -68,6 +68,7 @@ class HandOverStore:
         self.most = EARLIER_MAX  # pairs beyond which those of earlier lives are forgotten, the oldest first
         self.remembered = SegmentIdentities(self.most)
         self.next = 0  # number of the next segment
+        self.taken_at = 0  # `Decided.gathered` when the oldest input of the batch came; set before each `write`
         self._folder_of = folder
         self._cls = cls
         self._columns = columns_of(cls) if columns is None else columns
@@ -185,7 +186,7 @@ class HandOverStore:
         return rows
 
     def _came_again(self, tup: Tuple[Any]) -> None:
-        self.remembered.again(pair_of(tup.origin, tup.identity), messages_of(tup), self._gathered())
+        self.remembered.again(pair_of(tup.origin, tup.identity), messages_of(tup), self._span())
 
     def _write(self, rows: Rows, written: Written) -> None:
         """Write one segment."""
@@ -195,7 +196,7 @@ class HandOverStore:
         keys = [pa.array(rows.pairs, pa.binary(16)), pa.array(rows.contents, pa.uint64())]
         assert self._own is not None
         self._own.write(self.next, pa.RecordBatch.from_arrays([*arrays, *keys], schema=self._schema))
-        filed = Filed(self._task.index, self.next, rows.pairs, rows.messages(), self._gathered())
+        filed = Filed(self._task.index, self.next, rows.pairs, rows.messages(), self._span())
         self._logs[filed.log].filed.add(filed.number)
         self.next += 1
         written.tally.stored += len(rows)
@@ -282,7 +283,8 @@ class HandOverStore:
                 continue
             pairs, hashes = self._dealt(batch, everything=log is not None)
             if pairs:
-                filed = Filed(-1 if log is None else segment.log, segment.number, pairs, None, self._gathered())
+                now = self._task.frontier.gathered
+                filed = Filed(-1 if log is None else segment.log, segment.number, pairs, None, Span(now, now))
                 found.append((filed, hashes))
                 remembered += len(pairs)
             if log is not None:
@@ -299,8 +301,8 @@ class HandOverStore:
         mine = [task_of_slot(slot_of_identity(int.from_bytes(pair[8:])), task.tasks) == task.index for pair in pairs]
         return [*compress(pairs, mine)], [*compress(contents, mine)]
 
-    def _gathered(self) -> int:
-        return self._task.frontier.gathered
+    def _span(self) -> Span:
+        return Span(self.taken_at, self._task.frontier.gathered)
 
     def _check_class(self, segments: Segments, numbers: Sequence[int]) -> None:
         """Raises ConfigurationError if unread segments hold another version of the class."""

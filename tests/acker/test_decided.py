@@ -237,3 +237,14 @@ def test_a_worker_that_begins_in_a_run_that_goes_on_refuses_what_all_others_refu
     decided.resume(Frontier(7, {0: Note((owner(0, 1),), done)}), [owner(1, 1)])
     assert [decided.refuses(message) for message in (done, done + 1, over)] == [True, False, True]
     assert decided.gathered == 7
+
+
+def test_all_messages_of_an_owner_that_is_used_up_may_be_refused_though_its_successor_has_a_lower_number() -> None:
+    """Lives are numbered up to 4,096, and then from the first again (A20)."""
+    used_up, present = owner(0, 4_095), owner(0, 1)
+    known = Decided()
+    known.frontier = Frontier(4, {0: Note((used_up, present), present << NUMBER_BITS | 9)})
+    late = used_up << NUMBER_BITS | 7_000
+    assert known.refuses(late)
+    assert late <= known.newest[used_up]
+    assert known.newest[present] == present << NUMBER_BITS | 9

@@ -1,6 +1,8 @@
 """What a hand-over forgets, and removes: what is done at a decided checkpoint, once all readers have passed it (D4, D5,
 E1)."""
 
+import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -61,15 +63,42 @@ async def test_after_a_going_back_an_output_of_a_message_that_is_done_may_come_i
     decided = Decided()
     async with opened(tmp_path, decided=decided) as bolt:
         await feed(bolt, [tuple_of(1)])
-        say_done(tmp_path, 1)
         decided.went_back()
         decide(decided, note(2, 2))
         await looked(bolt, decided)
         await feed(bolt, [tuple_of(1, others=[2])])
         assert numbers_stored(tmp_path) == [1]
+        say_done(tmp_path, 1)
         for newest in (2, 2, 2):
             decide(decided, note(newest))
         await becomes(lambda: not segments_of(tmp_path))
+
+
+async def test_an_input_that_came_before_a_going_back_counts_as_of_then_though_it_is_written_after_it_D4(
+    tmp_path: Path,
+) -> None:
+    decided, may_write = Decided(), threading.Event()
+    async with opened(tmp_path, decided=decided) as bolt:
+        write = bolt._segments.write
+
+        def late(tuples: Any) -> Any:
+            assert may_write.wait(10)
+            return write(tuples)
+
+        bolt._segments.write = late
+        before = asyncio.ensure_future(feed(bolt, [tuple_of(8)]))
+        await becomes(lambda: not bolt.waiting and not bolt._idle.is_set())  # its segment is being written
+        takes = asyncio.ensure_future(feed(bolt, [tuple_of(1)]))
+        await becomes(lambda: bool(bolt.waiting == 1))
+        decided.went_back()
+        decide(decided, note(2, 2))
+        may_write.set()
+        await before
+        await takes
+        decide(decided, note(2, 2))
+        await looked(bolt, decided)
+        await feed(bolt, [tuple_of(1, others=[2])])
+        assert numbers_stored(tmp_path) == [8, 1]
 
 
 async def test_an_input_of_several_messages_is_kept_until_all_are_done_D15(tmp_path: Path) -> None:

@@ -58,8 +58,8 @@ PLANTED: Final = (
         "P4",
         "it is not logged that a known input has come under another number",
         _EXECUTOR,
-        "            if self._logged is not None:\n                self._logged.keep_number(",
-        "            if False:\n                self._logged.keep_number(",
+        "            if self._logged is not None and self._logged.takes_number(entry):\n",
+        "            if self._logged is not None and self._logged.full:\n",
     ),
     planted(
         "P4",

@@ -310,6 +310,28 @@ def test_a_log_that_is_missing_is_told(path: Path, worker: Worker, disk: FaultyF
     assert str(told.value.code) == "K479"
 
 
+def test_an_older_copy_of_a_log_is_told(path: Path, worker: Worker, disk: FaultyFiles) -> None:
+    """What it lacks would be processed again, though its outputs have left."""
+    older: dict[Path, bytes] = {}
+    for checkpoint in (1, 2, 3):
+        worker.take(1)
+        changes = prepared(worker, checkpoint)
+        worker.store.decided(checkpoint)
+        worker.is_decided(changes)
+        older = older or {file: file.read_bytes() for file in path.parent.glob("*.log.*")}
+    worker.take(1)
+    worker.store.close()
+    newer = {file: file.read_bytes() for file in path.parent.glob("*.log.*")}
+    for file, content in older.items():
+        file.write_bytes(content)
+    with pytest.raises(StartError, match="the records after checkpoint 3, which is the last decided one") as told:
+        again(worker, disk, 2, decided=3)
+    assert str(told.value.code) == "K480"
+    for file, content in newer.items():
+        file.write_bytes(content)
+    assert again(worker, disk, 2, decided=3).done == 4
+
+
 def test_remains_of_a_log_that_was_put_into_the_file_are_no_part_of_a_new_one(path: Path, disk: FaultyFiles) -> None:
     one = Worker.opened(disk, path, 1, 0)
     one.take(3)

@@ -81,7 +81,7 @@ class WorkerStore:
         if self._log is not None:
             if self._marked < checkpoint:
                 raise ValueError(f"checkpoint {checkpoint} is not marked in the log, and {self._marked} is")
-            self._log.sync()  # else the log of a run that syncs nothing could never turn to its other file
+            self._log.sync()  # so a log without the mark is an older copy; and one that was never synced can't turn
         return changes if self._redone is None else self._redone.under(changes)
 
     def _is_decided(self, checkpoint: int) -> None:
@@ -170,7 +170,7 @@ def open_store(
             if store.has_log and not logged:
                 fold(files, store)
             elif store.has_log:
-                log = open_log(files, log_path(path), owner=owner, decided=store.checkpoint)
+                log = open_log(files, log_path(path), owner=owner, decided=store.checkpoint, is_marked=True)
                 redone = redone_of(log, store)
             elif logged:
                 remove_log(files, path)  # nothing was ever appended to it, or all of it is in the file
@@ -201,7 +201,7 @@ def fold(files: Files, store: SqliteStore) -> None:
     OSError."""
     if store.has_log:
         path = log_path(store.path)
-        log = open_log(files, path, owner=(store.number, BETWEEN_RUNS), decided=store.checkpoint)
+        log = open_log(files, path, owner=(store.number, BETWEEN_RUNS), decided=store.checkpoint, is_marked=True)
         try:
             redone = redone_of(log, store)
             changes = redone.changes if redone is not None else Changes()
@@ -215,7 +215,7 @@ def settle_log(files: Files, store: SqliteStore) -> None:
     """Make what a store's log has durable, as `fold` will find it. Raises StartError."""
     if store.has_log:
         owner = store.number, BETWEEN_RUNS
-        open_log(files, log_path(store.path), owner=owner, decided=store.checkpoint).close()
+        open_log(files, log_path(store.path), owner=owner, decided=store.checkpoint, is_marked=True).close()
 
 
 def redone_of(log: WorkerLog, store: SqliteStore) -> Redone | None:

@@ -9,7 +9,7 @@ import pytest
 
 from acker.frontier import Frontier
 from acker.frontier import Note as HomeNote
-from topology.runtime.checkpoints.coordinator import Coordinator
+from topology.runtime.checkpoints.coordinator import Coordinator, GivenUp
 from topology.testing.virtual_time.loop import run_virtual
 
 
@@ -189,3 +189,19 @@ def test_figures_have_the_largest_and_the_slowest_checkpoint_of_this_run_and_non
         assert (figures.taken, figures.bytes_max, figures.seconds_max) == (3, 300, 0.3)
 
     run_virtual(story())
+
+
+def test_a_copy_is_given_up_while_a_decision_can_not_be_taken_in_and_the_reason_is_named() -> None:
+    async def copying() -> None:
+        members = [Member(0), Member(1, "settle")]
+        coordinator = Coordinator(lambda: members, at_once, first=4, every_s=0.2)
+        for member in members:
+            member.coordinator = coordinator
+        running = asyncio.ensure_future(coordinator.run())
+        await asyncio.sleep(1)
+        with pytest.raises(GivenUp, match="5 is decided, and the next one waits: after 10 s worker 1 has not taken"):
+            await coordinator.copies(Path("kept"))
+        coordinator.settled(1, 5)
+        running.cancel()
+
+    run_virtual(copying())

@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
 from runtime_kit import Doing, Number, Same, balanced, line, numbers
 
-from topology import Bolt, Collector, Config, Task, Tuple
+from topology import Bolt, Collector, Config, Task, Topology, Tuple
 from topology.testing import (
+    Captured,
     Fail,
     Pause,
     ScriptedSpout,
@@ -221,3 +223,27 @@ def test_a_bolt_that_forgets_an_untracked_tuple_does_not_keep_the_run_from_endin
     )
     report = run_topology(topology, limit_s=120)
     assert report.ended == "ended"
+
+
+@pytest.mark.parametrize("every", ["0.01s", "1s"])
+def test_what_a_tick_emits_is_no_reason_to_flush_again_for_ever(every: str) -> None:
+    class Beats(Bolt):
+        def __init__(self) -> None:
+            self.held: Any = None
+
+        def execute(self, tup: Tuple[Number], out: Collector[Number]) -> None:
+            self.held = tup, out
+
+        def tick(self, now: datetime) -> Iterator[Number]:
+            if self.held and asyncio.get_running_loop().time() > 0.9:
+                tup, out = self.held
+                self.held = None
+                out.ack(tup)
+            yield Number(-1)
+
+    topology = Topology("beats")
+    beats = topology.bolt("beats", Beats(), topology.spout("numbers", ScriptedSpout(numbers(1))).shuffle(), every=every)
+    topology.bolt("captured", Captured[Number](), beats.shuffle())
+    report = run_topology(topology)
+    assert report.exit_status == 0
+    assert report.snapshot.seconds < 3

@@ -286,3 +286,22 @@ async def test_a_run_that_keeps_only_the_last_one_has_no_others(
     async with running(tmp_path):
         await goes_on()
     assert not (tmp_path / "checkpoints").exists()
+
+
+async def test_the_end_of_a_run_waits_for_older_ones_that_are_being_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(savepoints_of_runs, "EACH_S", 0.02)
+    monkeypatch.setattr(savepoints_of_runs, "SHARE", 0)
+    delete, steps = savepoints.delete, list[str]()
+
+    def slow(files: Any, directory: Path, name: str) -> None:
+        steps.append("begun")
+        time.sleep(0.2)
+        delete(files, directory, name)
+        steps.append("ended")
+
+    monkeypatch.setattr(savepoints, "delete", slow)
+    async with running(tmp_path, keep_checkpoints=2):
+        await until(lambda: "begun" in steps)
+    assert steps.count("begun") == steps.count("ended")

@@ -26,6 +26,7 @@ from topology.runtime.embedded.run import EmbeddedRun
 from topology.runtime.links.protocol import Frame
 from topology.runtime.run.lifecycle import Takeover
 from topology.runtime.run.startup import Terms
+from topology.runtime.tasks.spout_task import SpoutTask
 from topology.runtime.worker.worker import Worker
 from topology.testing import Captured, Crash, Pause, ScriptedSpout, Watch, run_topology
 from topology.testing.simulator.disk import SimulatedDisk
@@ -354,3 +355,24 @@ def test_another_run_id_stores_all_again_C3(tmp_path: Path, durability: Durabili
     assert run("first", fresh=True) == COUNT
     assert len(captured.tuples) == 2 * COUNT
     assert run("second") == 2 * COUNT
+
+
+def test_after_a_going_back_no_more_than_max_pending_are_under_way_at_once_P9(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topology = Topology("counting", Config(durability="checkpoint", checkpoint_s=60.0, max_pending=100))
+    numbers = topology.spout("numbers", ScriptedSpout([Number(n % KEYS) for n in range(6_000)]))
+    topology.bolt("counts", Counts(), numbers.fields("n"), tasks=2)
+    again, at_once, in_all = SpoutTask._again, list[int](), list[int]()
+
+    def counted(spout_task: SpoutTask, trees: Sequence[Any]) -> None:
+        again(spout_task, trees)
+        at_once.append(len(spout_task.home.ledger))
+        in_all.append(len(trees))
+
+    monkeypatch.setattr(SpoutTask, "_again", counted)
+    report = run_topology(topology, workers=2, state_dir=tmp_path, crashes=[Crash(1, acked=3_000)], limit_s=600)
+    assert (report.exit_status, report.restarts) == (0, 1)
+    assert max(at_once) <= 100
+    assert sum(in_all) >= 3_000
+    assert sum(kept_in(tmp_path, "counts").values()) == 6_000

@@ -43,3 +43,16 @@ def test_known_inputs_that_come_again_with_large_outputs_fit_the_records_of_the_
     work.written(1)
     work.release(1)
     assert (work.count, work.bytes) == (0, 0)
+
+
+def test_a_known_input_whose_outputs_no_record_of_the_log_can_hold_is_not_logged_again() -> None:
+    """It is of a run without a log, which had no such bound."""
+    outputs: Any = SimpleNamespace(classes=[("Line", 1)])
+    work = LoggedWork(Log(), "counts", "counts", outputs, None, lambda gone: None)  # type: ignore[arg-type]
+    for size, takes in ((6 << 20, True), (RECORD_BYTES_MAX + 1, False)):
+        entry = KnownInput(5, b"key", (), [(0, b"x" * size)], False, 0)
+        assert work.takes_number(entry) == takes
+        if takes:
+            tup: Any = SimpleNamespace(origin=1, identity=2, root=1)
+            work.keep_number(tup, (), entry)
+            assert max(map(len, work.take_records())) <= RECORD_BYTES_MAX

@@ -144,3 +144,31 @@ def test_what_a_timer_has_emitted_is_sent_once_though_the_run_goes_back_before_i
     report = run_topology(topology, state_dir=tmp_path, during=again, limit_s=60)
     assert report.exit_status == 0
     assert sent == [KEYS]
+
+
+def test_what_is_passed_over_does_not_count_as_read_again_D4(tmp_path: Path) -> None:
+    """The first message is not done, so the second run is given all of them again, and passes over the others."""
+    config = Config(durability="checkpoint", tree_timeout_s=600, process_timeout_s=600)
+    script: list[Pair | Pause] = [*(Pair(n, 0) for n in range(90)), Pause(60)]
+    topology = Topology("windows", config)
+    pairs = topology.spout("pairs", ScriptedSpout[Pair](script, emits=(Pair,)))
+    topology.bolt("stays", FirstStays(), pairs.shuffle(), concurrency=10)
+    seen: list[tuple[int, int, bool]] = []
+
+    async def watched(run: EmbeddedRun) -> None:
+        worker = await built(run)
+        (spout_task,) = worker.spout_tasks.values()
+        await until(lambda: spout_task.counters.passed_over == 89)
+        reader = spout_task.reader
+        reader._reread_max = 2
+        seen.append((reader.given, reader.passed_over, reader.may_reread))
+
+    for during in (None, watched):
+        run_topology(topology, state_dir=tmp_path, until_s=3, may_crash=True, during=during)
+    assert seen == [(90, 89, True)]
+
+
+class FirstStays(Bolt):
+    async def process(self, pair: Pair) -> None:
+        if not pair.left:
+            await asyncio.sleep(300)

@@ -122,6 +122,7 @@ class Coordinator:
         self._wanted = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
         self._taking: asyncio.Task[Any] | None = None
+        self._watch: asyncio.TimerHandle  # over the checkpoint under way, or the copy of it
         self._broken: BaseException | None = None  # with which a decision has failed: it is unknown whether it is made
 
     def wanted(self) -> None:
@@ -186,7 +187,12 @@ class Coordinator:
             return await self._take()
 
     async def _take_and_copy(self, folder: Path) -> dict[int, int]:
-        async with self._one_at_a_time:
+        try:
+            async with asyncio.timeout(LATE_S):
+                await self._one_at_a_time.acquire()
+        except TimeoutError:
+            raise GivenUp(self._late(*self._present, LATE_S)) from None
+        try:
             if not await self._take():
                 raise GivenUp(f"no checkpoint could be taken now: {self._given_up}")
             members = self._members()
@@ -194,15 +200,17 @@ class Coordinator:
                 raise GivenUp("a worker is away")
             self._copies, self._problems = {}, []
             checkpoint = self._last
-            watch = self._loop.call_later(LATE_S, self._report_late, checkpoint, LATE_S)
+            self._watch = self._loop.call_later(LATE_S, self._report_late, checkpoint, LATE_S)
             try:
                 await self._all(checkpoint, COPY, members, lambda member: member.send_copy(checkpoint, folder))
             finally:
-                watch.cancel()
+                self._watch.cancel()
                 self._present, self._answers = (0, ""), None
             if self._problems:
                 raise GivenUp("; ".join(self._problems))
             return self._copies
+        finally:
+            self._one_at_a_time.release()
 
     async def _take(self) -> bool:
         self._wanted.clear()
@@ -213,7 +221,7 @@ class Coordinator:
             self._given_up = "a worker is away"
             return False
         self._last += 1
-        watch = self._loop.call_later(LATE_S, self._report_late, self._last, LATE_S)
+        self._watch = self._loop.call_later(LATE_S, self._report_late, self._last, LATE_S)
         try:
             await self._taken(self._last, members)
         except (GivenUp, _Unchanged) as why:
@@ -222,7 +230,7 @@ class Coordinator:
                 member.send_given_up(self._last)
             return isinstance(why, _Unchanged)
         finally:
-            watch.cancel()
+            self._watch.cancel()
             self._present, self._answers = (0, ""), None
         return True
 
@@ -324,6 +332,11 @@ class Coordinator:
         present, step = self._present
         if present != checkpoint:
             return
+        _overdue(self._late(checkpoint, step, late_s))
+        self._watch = self._loop.call_later(late_s, self._report_late, checkpoint, 2 * late_s)
+
+    def _late(self, checkpoint: int, step: str, late_s: float) -> str:
+        """Return what a step waits for, in a sentence."""
         workers = [f"worker {worker}" for worker in sorted(self._waits_for)]
         who = f"{' and '.join(workers)} {'has' if len(workers) == 1 else 'have'} not {step}"
         if step == DECIDE:
@@ -333,8 +346,7 @@ class Coordinator:
             text = f"the copy of checkpoint {checkpoint} is not ready after {late_s:.0f} s: {who}"
         elif step == SETTLE:
             text = f"checkpoint {checkpoint} is decided, and the next one waits: after {late_s:.0f} s {who}"
-        _overdue(text)
-        self._loop.call_later(late_s, self._report_late, checkpoint, 2 * late_s)
+        return text
 
     def _report_given_up(self, begun_at: float) -> None:
         """Say why each checkpoint is given up, if none was decided for long."""

@@ -36,6 +36,7 @@ class WorkerStatus(msgspec.Struct, frozen=True):
     reading: list[str] = []  # spouts with tasks here that have not ended
     unflushed: list[str] = []  # bolts with tasks here that were not flushed, or had inputs since
     had_more: bool = False  # True if a bolt here had inputs since its last flush
+    ended: int = 0  # trees of this home that have ended
 
 
 Statuses = Sequence[WorkerStatus]
@@ -72,6 +73,7 @@ async def settle(workers: Workers) -> None:
     A bolt that gets inputs after its flush, by a replay, is flushed again.
     """
     await workers.sources_ended()
+    ended = _ended(await workers.probe())
     components = workers.plan.components
     if any(
         getattr(component.prototype, "ends_last", False)
@@ -79,7 +81,7 @@ async def settle(workers: Workers) -> None:
         if component.kind == "spout"
     ):
         await _flush_in_stages(workers)
-        return await _let_go(workers)
+        return await _let_go(workers, ended)
     news = set().union(*(workers.plan.below(name, dead=True) for name in components))
     for name, declared in sorted(components.items(), key=lambda named: named[0] in news):
         if declared.kind == "bolt":  # readers of dead letters come last, because any bolt may send them one
@@ -87,7 +89,7 @@ async def settle(workers: Workers) -> None:
             # The default binds this turn's components.
             await _until(workers, lambda one, above=above: not one.later and above.isdisjoint(one.busy))  # type: ignore[misc]
             await workers.flush(name)
-    await _let_go(workers)
+    await _let_go(workers, ended)
 
 
 async def _flush_in_stages(workers: Workers) -> None:
@@ -130,13 +132,17 @@ def _above(plan: Plan, bolt: str) -> set[str]:
     return senders - {bolt}
 
 
-async def _let_go(workers: Workers) -> None:
-    """After the flushes, wait until every message is done, and flush again what replays bring."""
+async def _let_go(workers: Workers, ended: int) -> None:
+    """After the flushes, wait until every message is done, and flush again what replays bring. `ended`: the trees that
+    had ended before the first flush. If none has ended since the last flush, no replay has brought anything: inputs
+    that belong to no tree, as those from a `tick`, may come for ever."""
     waited_s, look_s = 0.0, LOOK_S
     while True:
         seen = await _until(workers, lambda status: not status.later and not status.busy and not status.reading)
         pending = any(status.pending for status in seen)
-        if not pending and not any(status.held or status.had_more for status in seen):
+        before, ended = ended, _ended(seen)
+        had_more = ended != before and any(status.had_more for status in seen)
+        if not pending and not had_more and not any(status.held for status in seen):
             return
         await workers.flush("")
         await asyncio.sleep(look_s)
@@ -144,6 +150,10 @@ async def _let_go(workers: Workers) -> None:
         look_s = min(LOOK_MAX_S, look_s * 1.2)
         if waited_s > workers.plan.config.drain_timeout_s:
             return  # bolts hold tuples that belong to no tree, so that no deadline fails them
+
+
+def _ended(seen: Statuses) -> int:
+    return sum(status.ended for status in seen)
 
 
 async def drain(workers: Workers) -> None:

@@ -6,11 +6,11 @@ workers are reached, nor sockets.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from topology.codes.savepoints import SAVEPOINT_FAILED
 from topology.errors import KedgeError
@@ -53,7 +53,7 @@ class RunSavepoints:
         self._state, self._copies, self._decided, self._utc = state, copies, decided, utc
         self._in_use = {store_name(worker) for worker in workers}
         self._one_at_a_time = asyncio.Lock()
-        self._work: set[asyncio.Task[Savepoint]] = set()
+        self._work: set[asyncio.Task[Any]] = set()
         self._over = False
 
     async def keep(self, name: str = "", prefix: str = "") -> Savepoint:
@@ -64,7 +64,11 @@ class RunSavepoints:
             savepoints.checked_name(name)
         if self._over:
             raise savepoints.failed(name, ENDING)
-        work = asyncio.create_task(self._keep(name, prefix), name="savepoint")
+        return await self._to_its_end(self._keep(name, prefix), name)
+
+    async def _to_its_end(self, doing: Coroutine[Any, Any, T], name: str) -> T:
+        """Do this, also if the caller is cancelled, unless the run ends."""
+        work = asyncio.create_task(doing, name="savepoint")
         self._work.add(work)
         work.add_done_callback(self._work.discard)
         await asyncio.wait({work})
@@ -125,7 +129,7 @@ class RunSavepoints:
             begun_at = loop.time()
             try:
                 await self.keep(prefix=RUN)
-                await asyncio.to_thread(self._thin_out, count)
+                await self._to_its_end(self._thin_out(count), RUN)
                 kept = decided
             except (KedgeError, OSError) as error:
                 if self._over:
@@ -133,7 +137,12 @@ class RunSavepoints:
                 logger.warning("%s; the run goes on (%s)", error, SAVEPOINT_FAILED)
             wait_s = max(EACH_S, SHARE * (loop.time() - begun_at))
 
-    def _thin_out(self, count: int) -> None:
+    async def _thin_out(self, count: int) -> None:
+        """Delete the oldest of those that the run has kept itself."""
+        async with self._one_at_a_time:
+            await _in_thread(self._delete_oldest, count)
+
+    def _delete_oldest(self, count: int) -> None:
         files, directory = self._state.files, self._state.path
         own = [kept.name for kept in savepoints.listed(files, directory) if kept.name.startswith(RUN)]
         for name in own[: max(0, len(own) - count)]:

@@ -121,13 +121,19 @@ def _begun(state: StateDir, plan: Plan, terms: Terms) -> list[str]:
         return []
     kept = found(state.files, terms.source, plan.topology).manifest
     _agreed(plan, kept.shape, terms, clean=kept.clean)
+    before, now = components_in(kept.shape), {one.known_as: one.tasks for one in plan.components.values()}
+    for known_as, rescaling in _rescales(plan, kept.shape).items():  # as `refile` does, which is too late here
+        if known_as in before and (had := before[known_as]["tasks"]) != now[known_as]:
+            rescaling.refuse(had, now[known_as], accept_duplicates=terms.accept_duplicates)
     return begin_from(state, terms.source, plan.topology, utc_now())
 
 
 def _agreed(plan: Plan, kept: str | None, terms: Terms, *, clean: bool) -> list[str]:
     empty = {component.known_as for component in plan.components.values() if component.begins_empty}
     duplicates = terms.accept_duplicates
-    return agreed(kept, clean, shape_of(plan), accept_duplicates=duplicates, begin_empty=empty)
+    source = terms.source.name if terms.source is not None else ""
+    new = shape_of(plan)
+    return agreed(kept, clean, new, accept_duplicates=duplicates, begin_empty=empty, checkpoint=source)
 
 
 def _prepared(state: StateDir, plan: Plan, terms: Terms, done: Sequence[str]) -> Beginning:

@@ -87,10 +87,6 @@ class KeyValues:
 
         `put` notes what a key had before it changes the key. So what is held is read first, and counts unless the key
         has changed since the snapshot, even if that happens between the two looks."""
-        while self._trash:
-            one = self._trash.pop()
-            while one:
-                one.popitem()
         rows, sums, seeds, row, encode = [], [], self._seeds, tuple.__new__, self._encode
         held, since = self._held, self._since
         for key, before in self._gathered.items():
@@ -110,6 +106,13 @@ class KeyValues:
                 body = sum_ + content
             rows.append(row(StateRow, (slot, key, body)))
         return StateChange(self._component, rows, xored(sums)) if rows else None
+
+    def empty_trash(self) -> None:
+        """Free what decided snapshots have left. In a thread, beside the loop."""
+        while self._trash:
+            one = self._trash.pop()
+            while one:
+                one.popitem()
 
     def kept(self) -> None:
         """Take note that the snapshot is decided."""

@@ -110,6 +110,10 @@ class LoggedWork:
         )
         return EmitError(text, code=STATE_RECORD_TOO_LONG)
 
+    def takes_number(self, entry: KnownInput) -> bool:
+        """Return False for a known input whose outputs are too long for the log: it is of a run without one."""
+        return entry.size <= LOGGED_BYTES_MAX
+
     def keep_number(self, tup: Tuple[Any], records: Sequence[Record], entry: KnownInput) -> None:
         """Take that a known input, which has these outputs, came again: it is known under its new messages from now
         on."""

@@ -64,6 +64,16 @@ class RebuiltStateExecutor(StateExecutor):
         if self.waiting_room.futures and not self.full:
             self.waiting_room.let_in()
 
+    def go_back(self) -> None:
+        """As for all, and what is not known any more is not held: it comes again, perhaps under another key."""
+        super().go_back()
+        for key, held in [*self._held.items()]:
+            kept = {pair: one for pair, one in held.items() if self.known.get(pair) is not None}
+            self._count -= len(held) - len(kept)
+            self._held[key] = kept
+            if not kept:
+                del self._held[key]
+
     def inputs_ended(self) -> None:
         """Nothing that is held matters any more."""
         for key in [*self._held]:

@@ -254,7 +254,7 @@ class StateExecutor(SerialByKeyExecutor):
             if not entry.messages:
                 self.known.bytes += entry.size
             entry.messages = messages
-            if self._logged is not None:
+            if self._logged is not None and self._logged.takes_number(entry):
                 self._logged.keep_number(tup, self.records_of(entry), entry)
                 self._logged.log.soon()
                 return
@@ -316,6 +316,7 @@ class StateExecutor(SerialByKeyExecutor):
         self._fired_marks = self.timers.due_times.gather() if self.timers is not None else []
 
     def pack(self, changes: Changes, frontier: Frontier) -> None:
+        self.keys.empty_trash()
         found = self.known.pack(frontier)
         if not self._lasts:
             return

@@ -7,6 +7,7 @@ import asyncio
 import heapq
 from collections.abc import Callable, Iterable
 from random import Random
+from sys import maxsize
 from typing import Any, Final
 
 from acker.ledger import Tree
@@ -43,14 +44,21 @@ class Pending(Tree):
 
 class Replays:
     """`again` is called with what is due, oldest first; never after `close`, and between `hold` and `release` only with
-    what `alone` is asked for."""
+    what `alone` is asked for.
 
-    def __init__(self, random: Random, again: Callable[[list[Pending]], None]) -> None:
+    `room` returns how many may be replayed now. `crowded`: more are due than there was room for; call `look` once there
+    may be more."""
+
+    def __init__(
+        self, random: Random, again: Callable[[list[Pending]], None], room: Callable[[], int] = lambda: maxsize
+    ) -> None:
+        self.crowded = False
         self._random = random
         self._again = again
+        self._room = room
         self._loop = asyncio.get_running_loop()
         self._later: list[tuple[float, int, Pending]] = []  # a heap: (due, root, message)
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
         self._closed = False
         self._held = False
         self._all = False  # whether nothing is to wait any longer
@@ -72,22 +80,24 @@ class Replays:
         heapq.heappush(self._later, (self._loop.time() + delay, tree.root, tree))
         if self._later[0][2] is tree:
             self._set_timer()
+        self.look()
 
     def all_now(self) -> None:
         """Nothing waits any longer: the run drains."""
         self._all = True
-        self._due(float("inf"))
+        self._all_due()
 
     def hurry(self) -> None:
         """Make all due now. What fails from now on waits for HURRIED_MAX_S at most: no more messages come."""
         self._most_s = HURRIED_MAX_S
-        self._due(float("inf"))
+        self._all_due()
 
     def put(self, trees: Iterable[Pending]) -> None:
         """These are due now; for what has not been emitted yet."""
         for tree in trees:
             heapq.heappush(self._later, (self._loop.time(), tree.root, tree))
         self._set_timer()
+        self.look()
 
     def hold(self) -> None:
         """Keep what is due waiting until `release`."""
@@ -96,7 +106,15 @@ class Replays:
     def release(self) -> None:
         """Replay what has become due meanwhile."""
         self._held = False
-        self._due(float("inf") if self._all else None)
+        if self._all:
+            self._all_due()
+        else:
+            self._due()
+
+    def look(self) -> None:
+        """There may be more room: go on with what is due, at the next turn of the loop."""
+        if self.crowded and self._timer is None and not self._closed and not self._held:
+            self._timer = self._loop.call_soon(self._due)
 
     def alone(self, tree: Pending) -> None:
         """Has this one replayed now."""
@@ -114,15 +132,21 @@ class Replays:
     def _set_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        due = self._later and not self._closed and not self._held
+        due = self._later and not self._closed and not self._held and not self.crowded
         self._timer = self._loop.call_at(self._later[0][0], self._due) if due else None
 
-    def _due(self, until: float | None = None) -> None:
+    def _all_due(self) -> None:
+        now = self._loop.time()
+        self._later = sorted((now, tree.root, tree) for _, _, tree in self._later)
+        self._due()
+
+    def _due(self) -> None:
         if self._held or self._closed:
             return
-        now = self._loop.time() if until is None else until
+        now, room = self._loop.time(), self._room()
         due: list[Pending] = []
-        while self._later and self._later[0][0] <= now:
+        while self._later and self._later[0][0] <= now and len(due) < room:
             due.append(heapq.heappop(self._later)[2])
-        self._again(sorted(due, key=lambda one: one.root))
+        self.crowded = bool(self._later) and self._later[0][0] <= now
         self._set_timer()
+        self._again(sorted(due, key=lambda one: one.root))

@@ -17,7 +17,8 @@ class SpoutReader:
     """The reading of one source. Make it in a running loop.
 
     `exhausted`: the source has ended by itself. `dry`: that, or it was quiet when the run was drained. `draining`: the
-    source is asked for nothing more. `closed`: nothing is read at all. `given` counts what the source has given.
+    source is asked for nothing more. `closed`: nothing is read at all. `given` counts what the source has given,
+    `passed_over` what of that an earlier run had finished.
     `reread_max`: how many messages an earlier life may have read that come again.
     """
 
@@ -25,7 +26,7 @@ class SpoutReader:
         self.source = source
         self.exhausted = self.dry = False
         self.draining = self.closed = False
-        self.given = 0
+        self.given = self.passed_over = 0
         self._reread_max = reread_max
         self._may_reread = True
         self._polling: asyncio.Task[Any] | None = None  # the task that waits in a poll
@@ -42,8 +43,9 @@ class SpoutReader:
     def may_reread(self) -> bool:
         """True as long as the source may have something that an earlier life of its task has read, as far as is known:
         it has given less than that could read, has not ended, and at no call of this has it been quiet for a while."""
+        reread = self.given - self.passed_over
         is_quiet = self._polling is not None and self._loop.time() - self._asked_at >= QUIET_S
-        self._may_reread &= not (is_quiet or self.exhausted or self.given >= self._reread_max)
+        self._may_reread &= not (is_quiet or self.exhausted or reread >= self._reread_max)
         return self._may_reread
 
     @property

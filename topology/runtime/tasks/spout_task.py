@@ -127,7 +127,7 @@ class SpoutTask:
         self.pending = self.open = 0
         self.ended = False  # all that the source gives is emitted
         self.pauses = Pauses(self._held_by_the_store, self._held_by_its_marks)
-        self.replays = Replays(random, self._again)
+        self.replays = Replays(random, self._again, self._room_for_replays)
         self.callbacks = SpoutCallbacks(spout, self.place, lambda failure: self.home.reported(failure))
         self._tracked = config.guarantee == "at-least-once"
         self._done = DoneMessages(kept=self._tracked and (context.goes_back or self.callbacks.wants_settled))
@@ -202,6 +202,11 @@ class SpoutTask:
         unfinished: Sequence[Pending] = self.home.markings.unfinished()[self]
         return unfinished
 
+    @property
+    def waits_for_decision(self) -> bool:
+        """True if it is held by what was done since the last decided checkpoint."""
+        return bool(self.pauses.reason) and len(self._done) >= self.marking.max_lag
+
     def look_again(self) -> None:
         """Ask the checks again if one of them holds the task: its reason may be over."""
         if self.pauses.reason:
@@ -260,6 +265,7 @@ class SpoutTask:
         if message.id in passed or lane.before(message.id):
             passed.add(message.id)
             self.counters.passed_over += 1
+            self.reader.passed_over += 1
             self.callbacks.acked_before(message.id)
             if self.callbacks.wants_settled:
                 self.callbacks.settled([message.id])
@@ -384,6 +390,8 @@ class SpoutTask:
         self._done.add(trees)
         if self.callbacks.wants_acks:
             self.callbacks.acked(trees)
+        if self.replays.crowded:
+            self.replays.look()
         self.pauses.wake()
 
     def failed_tree(self, tree: Pending, failure: Failure) -> None:
@@ -443,6 +451,7 @@ class SpoutTask:
         self.callbacks.dead(tree)
         if self.callbacks.wants_settled:  # the checkpoint with its letter is decided
             self.callbacks.settled([tree.message.id])
+        self.replays.look()
         self.pauses.wake()
 
     def pair_of(self, tree: Pending) -> tuple[int, int]:
@@ -466,6 +475,10 @@ class SpoutTask:
             tree.root = root
             self._begin(tree)
         self.wake_downstream()
+
+    def _room_for_replays(self) -> int:
+        """Return how many more messages may be in the ledger: after a going back, more than that may wait."""
+        return self._max_pending - (self.pending - len(self.replays))
 
     @property
     def unread(self) -> int:

@@ -56,6 +56,7 @@ def status(
     held: bool,
     subtrees: int,
     dead_letters: DeadLetters,
+    ledger: Ledger[Any],
     flushed: Mapping[tuple[str, int], int],
 ) -> WorkerStatus:
     """One worker's status; `held`: whether a bolt keeps tuples that belong to no tree; `subtrees` are open; `flushed`:
@@ -77,6 +78,7 @@ def status(
         sorted({task.component for task in spout_tasks if not task.ended}),
         sorted({task.component for task in executors if task.inputs > flushed.get((task.component, task.task), -1)}),
         any(task.inputs > flushed.get((task.component, task.task), 0) for task in executors),
+        ledger.begun - len(ledger),
     )
 
 

@@ -17,6 +17,7 @@ from topology.runtime.worker.subtrees import SubTree
 
 TURN_S: Final = 0.1  # between two looks at the clock
 REMIND_S: Final = 60.0  # between two reminders of repeated failures
+LOG_LONG: Final = 256 << 20  # bytes of a log since the last checkpoint, above which one is taken sooner
 
 
 class Housekeeping:
@@ -35,6 +36,8 @@ class Housekeeping:
             this = now()
             self._turn(last, this)
             last = this
+            if self._checkpoint_helps():
+                worker.checkpoints.want()
             if this - touched >= touch_every_s:
                 touched = this
                 for executor in worker.executors.values():
@@ -46,6 +49,16 @@ class Housekeeping:
             if this - reminded >= REMIND_S:
                 reminded = this
                 worker.reporter.remind()
+
+    def _checkpoint_helps(self) -> bool:
+        """Return True if something is held up, or grows, until the next checkpoint is decided."""
+        worker = self._worker
+        if any(executor.why_full for executor in worker.executors.values()):
+            return True
+        if any(spout_task.waits_for_decision for spout_task in worker.spout_tasks.values()):
+            return True
+        store = worker.checkpoints.store
+        return store is not None and store.log_bytes > LOG_LONG
 
     def _keep_waiting(self, executor: Executor) -> None:
         """Renew the time, cap and all, of the inputs that a bolt holds while it waits (F43)."""

@@ -5,6 +5,7 @@ from typing import Protocol
 from acker.ledger import Ledger
 from topology.components import Clock
 from topology.config import Config
+from topology.runtime.checkpoints.worker_checkpoints import WorkerCheckpoints
 from topology.runtime.failures import Failure
 from topology.runtime.links.peers import Peers
 from topology.runtime.tasks.executor import Executor
@@ -17,6 +18,7 @@ from topology.runtime.worker.subtrees import SubTree, SubTrees
 class HousekeepingHost(Protocol):
     """A worker, as far as its housekeeping needs it."""
 
+    checkpoints: WorkerCheckpoints
     clock: Clock
     ledger: Ledger[Pending | SubTree]
     executors: dict[tuple[str, int], Executor]

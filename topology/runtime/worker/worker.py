@@ -355,7 +355,7 @@ class Worker:
         peers = self.peers.by_worker.values()
         held = self._inputs_end.holds_untracked
         open_subtrees = len(self.subtrees.open) + self.fired.open
-        return status(self.worker, *tasks, peers, held, open_subtrees, self.dead_letters, self.flushed)
+        return status(self.worker, *tasks, peers, held, open_subtrees, self.dead_letters, self.ledger, self.flushed)
 
     async def flush_component(self, name: str) -> None:
         """Tell this bolt's tasks here that all inputs have ended. With "", once each bolt was flushed: the tasks that

@@ -190,47 +190,63 @@ def agreed(
     *,
     accept_duplicates: bool = False,
     begin_empty: Collection[str] = (),
+    checkpoint: str = "",
 ) -> list[str]:
     """Check that a topology of this shape may resume from the data of a run of the shape `kept`. Return a sentence if
     something has changed, and nothing otherwise. `clean`: all input was done when that run ended. `begin_empty`: new
-    bolts that were declared to begin without state.
+    bolts that were declared to begin without state. `checkpoint`: the name of the kept checkpoint that the data is of,
+    if it is not of the last run.
 
     Raises StartError, with every change, in three cases. Results would be stored again, or keys would begin again.
     Stored state cannot be read, however that run ended. A bolt seems to have another name now.
     """
     if kept is None:
         return []
+    since = f"checkpoint {checkpoint!r:.80}" if checkpoint else "the last run"
+    is_done = "in which nothing is in flight" if checkpoint else "which had done all that it read"
+    is_not_done = "has messages in flight" if checkpoint else "was not done with all that it had read"
     before = _read(kept)
     if before is None:
-        text = "the last run's topology was noted by another version of Kedge, and can't be compared"
+        text = f"the topology of {since} was noted by another version of Kedge, and can't be compared"
         if clean:
-            return [f"{text}; that run had done all that it read"]
+            return [f"{text}; {'nothing is in flight' if checkpoint else 'that run had done all that it read'}"]
         if accept_duplicates:
             return [f"{text}: what was in flight may be stored twice (--accept-duplicates)"]
-        raise StartError(text, code=UNREADABLE_LAST_TOPOLOGY)
+        raise StartError(text, code=UNREADABLE_LAST_TOPOLOGY, next=_drained(checkpoint, "that version of Kedge"))
     found = changes(before, new)
     harmful = [change for change in found if not change.harmless]
     if not found:
         return []
     if unreadable := [change.text for change in found if change.unreadable]:
-        raise StartError(f"what is kept can't be read any more: {_listed(unreadable)}", code=KEPT_STATE_TYPE_MISMATCH)
+        advice = "begin from it with the old code, and export the state: kedge state export" if checkpoint else ""
+        text = f"what is kept can't be read any more: {_listed(unreadable)}"
+        raise StartError(text, code=KEPT_STATE_TYPE_MISMATCH, next=advice)
     if renamed := [*_seem_renamed(before, new, begin_empty)]:
         raise StartError(_listed(renamed), code=POSSIBLY_RENAMED_BOLT)
     listed = _listed([change.text for change in found])
     if not harmful:
         return [f"the topology has changed, and what was in flight fits into it: {listed}"]
     if clean:
-        return [f"the topology has changed since the last run, which had done all that it read: {listed}"]
+        return [f"the topology has changed since {since}, {is_done}: {listed}"]
     if accept_duplicates:
         return [f"the topology has changed, and what was in flight may be stored twice (--accept-duplicates): {listed}"]
     if all(change.durability for change in harmful):
-        text = "the last run was not done with all that it had read"
-        had = f"run once more with --config durability={harmful[0].durability}, and end it by kedge stop --drain"
-        advice = f"{had}; or accept duplicates, --accept-duplicates; or {FRESH}"
-        raise StartError(f"{text}, and {harmful[0].text}", code=DURABILITY_CHANGED_IN_FLIGHT, next=advice)
+        option = f"--config durability={harmful[0].durability}"
+        had = f"run once more with {option}, and end it by kedge stop --drain"
+        advice = _drained(checkpoint, option) or f"{had}; or accept duplicates, --accept-duplicates; or {FRESH}"
+        text = f"{since} {is_not_done}, and {harmful[0].text}"
+        raise StartError(text, code=DURABILITY_CHANGED_IN_FLIGHT, next=advice)
     listed = _listed([change.text for change in harmful])
-    text = f"the topology has changed since the last run, which was not done with all that it had read: {listed}"
-    raise StartError(text, code=TOPOLOGY_CHANGED_IN_FLIGHT)
+    text = f"the topology has changed since {since}, which {is_not_done}: {listed}"
+    raise StartError(text, code=TOPOLOGY_CHANGED_IN_FLIGHT, next=_drained(checkpoint, "the old code"))
+
+
+def _drained(checkpoint: str, what: str) -> str:
+    """Return the advice for a checkpoint that has messages in flight; empty without a checkpoint."""
+    if not checkpoint:
+        return ""
+    drain = f"begin from it once with {what}, and end that run by kedge stop --drain; then run without --from"
+    return f"{drain}; or accept duplicates, --accept-duplicates"
 
 
 def _seem_renamed(old: TopologyShape, new: TopologyShape, begin_empty: Collection[str]) -> Iterator[str]:
@@ -357,7 +373,7 @@ def _streams(name: str, was: Mapping[str, dict[str, str]], now: Mapping[str, dic
             yield from _field_changes(cls, fields, now[cls])
         else:
             yield Change(f"{name!r} emits no {cls} any more")
-    yield from (Change(f"{name!r} emits {cls} besides", True) for cls in now if cls not in was)
+    yield from (Change(f"{name!r} emits {cls} too", True) for cls in now if cls not in was)
 
 
 def _field_changes(cls: str, was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Change]:
@@ -374,13 +390,13 @@ def _field_changes(cls: str, was: Mapping[str, str], now: Mapping[str, str]) -> 
 def _reads(name: str, was: Mapping[str, Read], now: Mapping[str, Read], keyed: bool) -> Iterator[Change]:
     for stream, read in was.items():
         if stream not in now:
-            yield Change(f"{name!r} reads {stream} no more")
+            yield Change(f"{name!r} does not read {stream} any more")
         elif now[stream] != read:
             harmless = not keyed and not read["copies"] and not now[stream]["copies"]
             yield Change(
                 f"{name!r} reads {stream} by {now[stream]['grouping']} in place of {read['grouping']}", harmless
             )
-    yield from (Change(f"{name!r} reads {stream} besides", True) for stream in now if stream not in was)
+    yield from (Change(f"{name!r} reads {stream} too", True) for stream in now if stream not in was)
 
 
 def _by_names(reads: Mapping[str, Read], names: Mapping[str, str]) -> dict[str, Read]:

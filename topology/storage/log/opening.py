@@ -33,6 +33,7 @@ def open_log(
     owner: tuple[int, int],
     decided: int,
     create: bool = False,
+    is_marked: bool = False,
     sizes: LogSizes | None = None,
 ) -> WorkerLog:
     """Open the log at `path`, which is two files, `path` with .0 and .1 behind it. Blocks.
@@ -42,6 +43,8 @@ def open_log(
     decided  The last decided checkpoint, 0 if there is none. `redo` yields the records behind its mark.
     create   True: make the log if it is not there, as when nothing durable names it yet. A creation that was cut short
              is completed.
+    is_marked  True: the mark of `decided` was durable before that was decided. A log without it is an older copy, and
+             is refused.
 
     What `redo` yields is durable when this returns. Records that were not synced before a loss of power may be missing
     from the end; the rest is a prefix of what was appended. Raises StartError, in one sentence, for damage, and for an
@@ -64,7 +67,7 @@ def open_log(
         if fresh and not create:
             is_damaged(both[0], "it is empty, at byte 0")
         sizes = sizes or LogSizes()
-        content = _begun(pair[0], owner, decided, sizes) if fresh else recovered(pair, decided)
+        content = _begun(pair[0], owner, decided, sizes) if fresh else recovered(pair, decided, is_marked=is_marked)
         if incarnation < content.incarnation:
             can_not_open(both[0], f"it belongs to start {content.incarnation} of the worker, after this one", LATER)
         _settle(pair, content)

@@ -4,7 +4,8 @@ The newer file is read first. The older one is read only if the checkpoint's mar
 may be free, and half overwritten. Three things may be lost with what was not synced, and are no damage:
 
 - The end of the newer file, or of the older one; then the newer one, which goes on behind it, is given up.
-- The mark of the decided checkpoint. Then the checkpoint has all that is there, and nothing is left to redo.
+- The mark of the decided checkpoint, if it need not be durable. Then the checkpoint has all that is there, and nothing
+  is left to redo.
 - The header of the newer file, so that the older one is the newest.
 
 A file whose turn failed half way, for lack of room, goes on at a number that the other one has passed: it is given up.
@@ -132,9 +133,17 @@ def header_of(path: Path, file: WritableFile, worker: int) -> FileHeader | None:
     return header
 
 
-def recovered(both: tuple[LogFile, LogFile], decided: int) -> RecoveredLog:
-    """Return the content of a log; at least one of the files has a header. Blocks; reads the files once, with one group
-    in memory. Raises StartError for damage; OSError."""
+def recovered(both: tuple[LogFile, LogFile], decided: int, *, is_marked: bool = False) -> RecoveredLog:
+    """Return the content of a log; at least one of the files has a header. `is_marked`: the mark of the decided
+    checkpoint was durable before it was decided, so a log without it is an older copy. Blocks; reads the files once,
+    with one group in memory. Raises StartError for damage; OSError."""
+    found = _recovered(both, decided)
+    if is_marked and found.start is None:
+        _lacks(both[found.current].path, decided)
+    return found
+
+
+def _recovered(both: tuple[LogFile, LogFile], decided: int) -> RecoveredLog:
     turns = sorted((one.header.sequence, index) for index, one in enumerate(both) if one.header is not None)
     newest = turns[-1][1]
     scan = LogScan(both[newest], decided)

@@ -49,19 +49,22 @@ class Rescaling:
         `clean`: all input was done when the last run ended; if there is no mark either, there was no input."""
         before = max((entry.tasks for entry in _begun(stores, self.known_as)), default=tasks)
         marked = any(mark.component == self.known_as for store in stores.values() for mark in store.loaded.marks)
-        if before == tasks or (clean and not marked):
-            return
+        if before != tasks and (marked or not clean):
+            self.refuse(before, tasks, accept_duplicates=accept_duplicates, or_else=f"; or {FRESH}")
+
+    def refuse(self, before: int, tasks: int, *, accept_duplicates: bool, or_else: str = "") -> None:
+        """Raise StartError if this number of tasks may not follow the one `before`. `or_else`: further advice."""
         said = f"spout {self.name!r} has {_tasks(tasks)} now, and had {before}"
         again = f"give it tasks={before} again"
         if self.counts:
             bolts = " and ".join(map(repr, self.counts))
             text = f"{said}: records that it reads again would count twice in the state of {bolts}"
-            raise StartError(text, code=STATEFUL_SPOUT_RESCALED, next=f"{again}; or {FRESH}")
+            raise StartError(text, code=STATEFUL_SPOUT_RESCALED, next=f"{again}{or_else}")
         if self.own_ids and not accept_duplicates:
             text = f"{said}; each task has message ids of its own, so all would be read and stored again"
             more = "if its tasks share one set of ids, write shared_ids = True in its class"
             raise StartError(
-                text, code=UNSHARED_ID_SPOUT_RESCALED, next=f"{again}; {more}; or --accept-duplicates; or {FRESH}"
+                text, code=UNSHARED_ID_SPOUT_RESCALED, next=f"{again}; {more}; or --accept-duplicates{or_else}"
             )
 
 
