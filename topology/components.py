@@ -116,8 +116,9 @@ class State(Protocol[S]):
     """The state of one key, that of the record being processed: one immutable value, of the types that a record's field
     may have.
 
-    Changes take effect when `process` returns, and not at all if it raises (D9). Kedge stores them in the state
-    directory before it sends any output of `process`, unless `Bolt.recovery` says otherwise.
+    Changes take effect when `process` returns, and not at all if it raises (D9). With durability 'disk' and 'process'
+    Kedge stores them in the state directory before it sends any output of `process`; with 'checkpoint' the next
+    checkpoint has them. `Bolt.recovery` may say otherwise.
     """
 
     @overload
@@ -280,7 +281,8 @@ class Bolt(Component):
     are stored, and sent until they are processed.
 
     deterministic  False: the output of `process` is not a function of its input (and state) alone. The output is then
-                   stored until the message is done, and a replay sends the same output again (B2).
+                   stored until the message is done, and a replay sends the same output again (B2). With durability
+                   'checkpoint' that holds for outputs that a decided checkpoint has.
     recovery  Recovery of the bolt's state after the death of its worker. 'checkpoint': the state directory has the
               state and the outputs, and each input has changed the state once. 'replay': the state is in memory only.
               Inputs stay unacked until their key is cleared, so they are replayed and rebuild the state (A19). Kedge
@@ -396,10 +398,16 @@ class Spout(Component):
 
     def settled(self, ids: Sequence[MessageId]) -> None:
         """Called when a decided checkpoint has these messages, in the order of their ends: each is done, or its dead
-        letter is kept. Nothing of them is asked for again, so a broker may forget them.
+        letter is kept. Later runs do not ask for them, unless one begins from an older checkpoint (`--from`). So a
+        broker may forget them. `ids` may be of several partitions, without their names.
+
+        It is called on the event loop, so it must not block. What it raises is logged, and changes nothing. If the
+        spout gives a message that an earlier run has finished, it is called for that at once. After a crash it is not
+        called for messages below the position, which are not given again.
 
         The runtime remembers a message from its end until then, a few tenths of a second, if the spout defines this. It
-        then closes the spout after the last checkpoint of the run, so that a connection to a broker is still open.
+        then closes the spout after the last checkpoint of the run, so that a connection to a broker is still open. If
+        that checkpoint is decided late, the last call comes after `close`.
         """
 
 

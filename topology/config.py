@@ -47,9 +47,9 @@ class Config:
     checkpoint_s       Seconds between two checkpoints of the run, from 0.01 to 3,600. A checkpoint has the state, known
                        inputs and positions of one moment. Some events take one sooner: a dead letter, the end of the
                        run.
-    keep_checkpoints   Decided checkpoints that are kept. 1: the last one. With more, the run keeps one per minute, under
-                       a name such as auto-DATE-TIME, and deletes the oldest (docs/how-to/time-travel.md). Each is a
-                       copy of all state.
+    keep_checkpoints   Decided checkpoints that are kept. 1: the last one. With more, the run keeps one per minute,
+                       under a name such as auto-DATE-TIME, and deletes the oldest (docs/how-to/time-travel.md). Each is
+                       a copy of all state.
     max_remembered_bytes  Bytes of memory that a task with state may use to remember inputs and their outputs until
                           their messages are done. At this many the sources wait.
     start_timeout_s    Seconds that a task may wait at the start for something that is missing, such as a server or a

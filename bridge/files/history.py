@@ -35,7 +35,7 @@ _FOLD: Final = re.compile(rf"fold-([0-9]{{{DIGITS}}})-([0-9]{{{DIGITS}}})\.arrow
 
 @dataclass(frozen=True)
 class Keeping:
-    """When a job runs, and how much it keeps. `every_s`: 0 to run once, when a bounded run ends."""
+    """The times at which a job runs, and how much it keeps. `every_s`: 0 to run once, when a bounded run ends."""
 
     every_s: int
     retention_s: int

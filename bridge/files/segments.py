@@ -168,7 +168,7 @@ class Segments:
         """Return the number after the last segment that is known to have been written."""
         try:
             return int((self.folder / "lock").read_bytes())
-        except (OSError, ValueError):
+        except (FileNotFoundError, ValueError):
             return 0
 
     def has(self, number: int) -> bool:

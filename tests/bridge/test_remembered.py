@@ -125,7 +125,10 @@ def test_what_an_earlier_process_has_left_of_a_dropped_letter_goes_though_the_lo
 def test_beyond_the_bound_the_oldest_go_that_wait_for_earlier_lives_and_no_others() -> None:
     decided, remembered = Decided(), SegmentIdentities(most=5)
     first, second = earlier(3, 1, 2), earlier(8, 3, 4)
-    gone, waits = Filed(0, 9, pairs(5, 6), [message(5), message(6)], AT_FIRST), Filed(0, 10, pairs(7, 8), [message(80)] * 2, AT_FIRST)
+    gone, waits = (
+        Filed(0, 9, pairs(5, 6), [message(5), message(6)], AT_FIRST),
+        Filed(0, 10, pairs(7, 8), [message(80)] * 2, AT_FIRST),
+    )
     for filed in (first, second, gone, waits):
         remembered.add(filed, [0] * 2)
     over, _ = remembered.forget(decided, 100)

@@ -164,6 +164,7 @@ def test_a_wrong_use_is_told_in_a_sentence(
         (["--from", "./nowhere"], 3, "K803"),
         (["--from", "friday", "--fresh"], 2, "K808"),
         (["--from", "friday", "--run-id", "new"], 2, "K808"),
+        (["--from", "friday", "--engine", "spark"], 2, "K808"),
         (["--from", "friday", "--no-state"], 2, "K192"),
         (["--state-dir", ".kedge/visits/checkpoints/friday"], 3, "K809"),
     ],
@@ -197,3 +198,12 @@ def test_names_are_offered_to_a_shell(folder: Path, monkeypatch: pytest.MonkeyPa
 def test_the_next_run_does_not_go_back_again(words: list[str]) -> None:
     told = next_steps.again(["kedge", "run", "app.py", *words, "--set", "tasks=3"])
     assert told == "kedge run app.py --set tasks=3"
+
+
+def test_the_command_that_deletes_a_damaged_one_names_its_directory(folder: Path) -> None:
+    kept(folder, "friday")
+    (folder / ".kedge/visits/checkpoints/friday/state.json").write_text("{")
+    (folder / ".kedge/visits").rename(folder / "elsewhere")
+    result = kedge_here("state", "checkpoint", "--list", "--state-dir", "elsewhere", cwd=folder)
+    assert "checkpoint friday is damaged" in result.stderr
+    assert "state checkpoint --delete friday --state-dir elsewhere" in result.stderr

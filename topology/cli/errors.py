@@ -14,7 +14,12 @@ import typer
 from topology.cli.output import terminal
 from topology.cli.usage import USAGE_ERROR, sentence
 from topology.codes.code import Code
-from topology.codes.command_line import INTERNAL_ERROR, INVALID_COMMAND_LINE, STDOUT_NOT_WRITABLE
+from topology.codes.command_line import (
+    FILE_NOT_USABLE,
+    INTERNAL_ERROR,
+    INVALID_COMMAND_LINE,
+    STDOUT_NOT_WRITABLE,
+)
 from topology.errors import ConfigurationError, DeclarationError, KedgeError, advice
 from topology.text import printable
 from topology.user_frames import users_place
@@ -39,7 +44,10 @@ def print_error(error: Any, *, debug: bool) -> int:
         )  # the message of a user's own error is enough
     elif isinstance(error, KeyboardInterrupt | typer.Abort):
         text, status = "interrupted before anything ran", 1
-    elif isinstance(error, OSError):  # of stdout: code that uses files raises its own errors
+    elif isinstance(error, OSError) and error.filename is not None:
+        named = error.filename if isinstance(error.filename, str) else str(error.filename)
+        text, status, code = f"{named} can't be used: {error.strerror or error}", 3, FILE_NOT_USABLE
+    elif isinstance(error, OSError):  # of stdout, which has no name
         text, status, code = f"the output can't be written: {error.strerror or error}", 1, STDOUT_NOT_WRITABLE
     else:
         error.add_note(advice(INTERNAL_ERROR.next, INTERNAL_ERROR))

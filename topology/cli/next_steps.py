@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from topology.cli.redact import blind
-from topology.cli.state_dirs import HOME, state_dirs
+from topology.cli.state_dirs import HOME, visible_state_dirs
 from topology.text import printable
 
 ONCE: Final = frozenset({"--fresh", "--accept-duplicates", "--accept-loss", "--run-id=new"})  # options for one run only
@@ -50,11 +50,21 @@ def run_from(directory: Path, name: str) -> str:
     return f"{_ours()} run FILE {FROM} {quoted(name)}{where}"
 
 
+def list_checkpoints(directory: Path) -> str:
+    """Return the command that lists the kept checkpoints of this state directory."""
+    return f"{_ours()} state checkpoint --list{_found(directory, '--topology ')}"
+
+
+def delete_checkpoint(directory: Path, name: str) -> str:
+    """Return the command that deletes a kept checkpoint of this state directory."""
+    return f"{_ours()} state checkpoint --delete {quoted(name)}{_found(directory, '--topology ')}"
+
+
 def _found(directory: Path, by: str) -> str:
     """Return the words that name this state directory; none for the only one of this folder."""
     if directory.parent != HOME:
         return f" --state-dir {printable(quoted(str(directory)))}"
-    return "" if state_dirs() == [directory] else f" {by}{quoted(directory.name)}"
+    return "" if visible_state_dirs() == [directory] else f" {by}{quoted(directory.name)}"
 
 
 def _ours() -> str:

@@ -92,6 +92,7 @@ StateDirOption = Annotated[
     typer.Option(
         "--state-dir",
         metavar="DIR",
+        readable=False,  # the run says why it cannot be read
         help="Directory for what is kept between runs. Default: .kedge/NAME-OF-TOPOLOGY.",
         rich_help_panel=RUN_GROUP,
     ),

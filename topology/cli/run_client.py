@@ -195,9 +195,11 @@ def runs(directory: Path) -> bool:
 
 def locked(directory: Path) -> bool:
     """Return True if a run has locked this directory, even if the run can't be reached, or not yet. Tries a shared lock
-    for a moment."""
+    for a moment. Raises PermissionError if this user may not look."""
     try:
         lock = os.open(directory / "lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except PermissionError:
+        raise
     except OSError:
         return False
     try:

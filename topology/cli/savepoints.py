@@ -7,10 +7,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from topology.cli.next_steps import run_from
+from topology.cli.next_steps import delete_checkpoint, run_from
 from topology.cli.output import terminal
 from topology.cli.run_client import no_run, reached
-from topology.cli.state_dirs import called, state_dirs
+from topology.cli.state_dirs import called, visible_state_dirs
 from topology.codes.catalogue import CODES
 from topology.codes.savepoints import SAVEPOINT_FAILED
 from topology.errors import StartError, WorkerError
@@ -88,7 +88,7 @@ def show_all(directory: Path, *, as_json: bool) -> None:
     """Print all kept checkpoints of a state directory, the newest last."""
     there = savepoints.listed(DiskFiles(), directory)
     for name in savepoints.damaged(DiskFiles(), directory):
-        terminal.say(f"checkpoint {name} is damaged; delete it: kedge state checkpoint --delete {name}")
+        terminal.say(f"checkpoint {name} is damaged; delete it: {delete_checkpoint(directory, name)}")
     if as_json:
         for kept in there:
             terminal.put(json.dumps(_fields(kept)))
@@ -105,13 +105,15 @@ def show_all(directory: Path, *, as_json: bool) -> None:
 
 def delete(directory: Path, name: str) -> None:
     """Delete a kept checkpoint of a state directory. Raises StartError, ConfigurationError."""
-    savepoints.delete(DiskFiles(), directory, name)
+    left = savepoints.delete(DiskFiles(), directory, name)
     terminal.put(f"{printable(called(directory))}: deleted checkpoint {name}")
+    if left:
+        terminal.say(printable(left))
 
 
 def offered(incomplete: str) -> list[str]:
     """Return the names of checkpoints that begin so, of all state directories of the folder."""
-    there = {kept.name for directory in state_dirs() for kept in savepoints.listed(DiskFiles(), directory)}
+    there = {kept.name for directory in visible_state_dirs() for kept in savepoints.listed(DiskFiles(), directory)}
     return sorted(name for name in there if name.startswith(incomplete))
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from topology.cli.command import given_as
-from topology.cli.state_dirs import HOME, NAME, state_dirs
+from topology.cli.state_dirs import HOME, NAME, state_dirs, visible_state_dirs
 from topology.codes.command_line import (
     AMBIGUOUS_TOPOLOGY,
     NO_STATE_DIRS,
@@ -26,7 +26,7 @@ _FILE: Final = re.compile(r"[./\\:]")  # characters in the name of a file or mod
 
 
 def _offered(incomplete: str) -> list[str]:
-    return [path.name for path in state_dirs() if path.name.startswith(incomplete)]
+    return [path.name for path in visible_state_dirs() if path.name.startswith(incomplete)]
 
 
 _NAMED: Final = "NAME-OR-FILE"
@@ -37,7 +37,9 @@ TopologyArgument = Annotated[str | None, typer.Argument(metavar=_NAMED, help=_HE
 TopologyOption = Annotated[str | None, typer.Option("--topology", metavar=_NAMED, help=_HELP, autocompletion=_offered)]
 WhereOption = Annotated[
     Path | None,
-    typer.Option("--state-dir", metavar="DIR", help="The topology's state directory. Default: .kedge/NAME."),
+    typer.Option(
+        "--state-dir", metavar="DIR", readable=False, help="The topology's state directory. Default: .kedge/NAME."
+    ),
 ]
 
 

@@ -12,10 +12,21 @@ NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # names of topologies, so that
 
 
 def state_dirs() -> list[Path]:
-    """Return the state directories of the current folder, by name. One in which a run was only refused has none."""
+    """Return the state directories of the current folder, by name. One in which a run was only refused has none. Raises
+    PermissionError if this user may not look."""
     try:
         return sorted(path for path in HOME.iterdir() if NAME.fullmatch(path.name) and path.is_dir() and _has_any(path))
+    except PermissionError:
+        raise
     except OSError:
+        return []
+
+
+def visible_state_dirs() -> list[Path]:
+    """Return what `state_dirs` returns; none if this user may not look."""
+    try:
+        return state_dirs()
+    except PermissionError:
         return []
 
 

@@ -421,3 +421,9 @@ OPTION_WITHOUT_COMPANION: Final = Code(
     "companion.",
     "leave out the option, or unset its variable; or run a topology that has such a companion.",
 )
+FILE_NOT_USABLE: Final = Code(
+    "K178",
+    "File or directory cannot be used",
+    "The system refused to read or write this file or directory. The usual cause is that it belongs to another user.",
+    "run the command as the user that the run belongs to, or fix the rights.",
+)

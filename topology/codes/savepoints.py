@@ -64,7 +64,7 @@ CONFLICTING_FROM_OPTIONS: Final = Code(
     "K808",
     "Option that --from does not go with",
     "--from begins from the positions, the state and the identities of a checkpoint. --fresh and --run-id forget "
-    "those.",
+    "those, and with --engine the state of the bolts is elsewhere.",
     "leave out one of the two options. To store everything again from a checkpoint on, give the run another sink.",
 )
 SAVEPOINT_AS_STATE_DIR: Final = Code(

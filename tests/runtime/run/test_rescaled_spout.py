@@ -3,6 +3,8 @@ read again would have other identities. Rules D18, B14."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from topology.runtime.run.lifecycle import Takeover
 from topology.runtime.run.report import Report
 from topology.runtime.run.startup import Terms
 from topology.storage.directory.state_dir import StateDir
+from topology.storage.offline.savepoints import keep
 from topology.testing import Captured, ScriptedSpout, Watch, run_topology, run_virtual
 
 COUNT = 40
@@ -187,3 +190,14 @@ def test_a_spout_that_had_nothing_to_give_may_have_any_number_of_tasks_D18(tmp_p
     run(tmp_path, ScriptedSpout([], emits=[Number]), 1)
     _, counts, _ = run(tmp_path, SPOUTS["ints"](), 2)
     assert counts == {1: COUNT}
+
+
+def test_a_run_from_a_checkpoint_with_other_tasks_is_refused_before_anything_is_replaced_D18(tmp_path: Path) -> None:
+    run(tmp_path, SPOUTS["ints"](), 1)
+    with closing(StateDir(tmp_path, "rescaled")) as state:
+        source = keep(state, "early", datetime(2026, 1, 1, tzinfo=UTC)).path
+    before = [path.name for path in (tmp_path / "checkpoints").iterdir()]
+    with pytest.raises(StartError, match="would count twice") as told:
+        run_on(Terms(source=source), tmp_path, SPOUTS["ints"](), 2)
+    assert told.value.next == "give it tasks=1 again"
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == before

@@ -5,11 +5,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
 import pytest
+from savepoints_kit import NOW, VALUE, kept_with_a_value
 from worker_store_kit import Worker, content_of
 
 from topology.errors import ConfigurationError, StartError
@@ -17,18 +17,14 @@ from topology.filesystem.files import DiskFiles
 from topology.storage.directory import savepoints
 from topology.storage.directory.decision import NAME, DecisionFile
 from topology.storage.directory.state_dir import StateDir
-from topology.storage.encoding.state import body_of, packed, seed_of, sum_of
 from topology.storage.offline.savepoints import begin_from, keep
 from topology.storage.rescale.assign import opened_stores
 from topology.storage.sqlite.store import SqliteStore
-from topology.storage.values import Changes, StateChange, StateRow
 from topology.testing.simulator.disk import ROOT, SimulatedDisk
 from topology.testing.simulator.files import SimulatedFiles
 
-NOW = datetime(2026, 3, 14, 12, 5, 1, tzinfo=UTC)
 RUN, NEW = ROOT / "run", ROOT / "new"
 STORES = (0, 1)
-VALUE = b"a value that no other row has"
 KEPT, LATER = [8, 8], [10, 10]  # inputs that each store has, in the savepoint and afterwards
 CHANGES = ("change", "write", "truncate", "sync", "sync_directory", "make_directory", "remove_directory")
 
@@ -337,7 +333,7 @@ def test_a_missing_one_is_named_with_those_that_are_there() -> None:
     machine = Machine(0)
     used(machine)
     keeps(machine)
-    with pytest.raises(StartError, match=r"'frday' in .*; did you mean 'friday'\?; there is friday"):
+    with pytest.raises(StartError, match=r"'frday' in .*; did you mean 'friday'\? \(kept: friday\)"):
         savepoints.found(machine.files, savepoints.folder_of(RUN, "frday"))
 
 
@@ -367,16 +363,6 @@ def of_another_directory(file: Path) -> None:
         state.make_stores([0])
     file.unlink()
     (file.parent / "other" / file.name).rename(file)
-
-
-def kept_with_a_value(path: Path, name: str = "friday") -> savepoints.Savepoint:
-    with closing(StateDir(path, "t")) as state:
-        state.check_files()
-        state.make_stores([0])
-        with opened_stores(state) as stores:
-            body = body_of(seed_of("count", 7), b"key", packed(VALUE, {}))
-            stores[0].commit(Changes(states=[StateChange("count", [StateRow(7, b"key", body)], sum_of(body))]))
-        return keep(state, name, NOW)
 
 
 def files_of(path: Path) -> dict[str, bytes]:
@@ -441,60 +427,3 @@ def test_a_store_that_is_copied_stays_locked_D6(tmp_path: Path) -> None:
     with closing(SqliteStore(DiskFiles(), tmp_path / "copy.db")) as copy:
         assert copy.loaded.deaths == 1
     assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600
-
-
-def test_what_a_killed_process_has_left_of_a_copy_is_removed_by_the_next_one_of_any_name(tmp_path: Path) -> None:
-    kept_with_a_value(tmp_path / "run")
-    left = savepoints.folder_of(tmp_path / "run", "auto-20260101-000000")
-    left.mkdir()
-    (left / "worker-0.db").write_bytes(b"a part")
-    (left.parent / "mine").mkdir()
-    (left.parent / "mine/notes.txt").write_text("what I did on friday")
-    with closing(StateDir(tmp_path / "run", "t")) as state:
-        state.check_files()
-        keep(state, "saturday", NOW)
-    assert sorted(path.name for path in left.parent.iterdir()) == ["friday", "mine", "saturday"]
-
-
-def test_a_damaged_one_is_named_and_can_be_deleted(tmp_path: Path) -> None:
-    one = kept_with_a_value(tmp_path / "run")
-    (one.path / "state.json").write_text("{")
-    assert savepoints.damaged(DiskFiles(), tmp_path / "run") == ["friday"]
-    assert savepoints.listed(DiskFiles(), tmp_path / "run") == []
-    savepoints.delete(DiskFiles(), tmp_path / "run", "friday")
-    assert not one.path.exists()
-
-
-def test_no_link_is_followed_to_keep_one_S5(tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    with closing(StateDir(tmp_path / "run", "t")) as state:
-        state.check_files()
-        state.make_stores([0])
-        (tmp_path / "run/checkpoints").symlink_to(tmp_path / "elsewhere")
-        with pytest.raises(StartError, match="is no directory of this user, or a link"):
-            keep(state, "friday", NOW)
-    assert [*(tmp_path / "elsewhere").iterdir()] == []
-
-
-def test_files_of_components_are_in_none(tmp_path: Path) -> None:
-    with closing(StateDir(tmp_path / "run", "t")) as state:
-        state.check_files()
-        state.make_stores([0])
-        (tmp_path / "run/kept/companions").mkdir(parents=True)
-        keep(state, "friday", NOW)  # the stderr of companions is no loss
-        (tmp_path / "run/kept/spark").mkdir()
-        with pytest.raises(StartError, match="components keep") as told:
-            keep(state, "saturday", NOW)
-        assert str(told.value.code) == "K806"
-    assert [one.name for one in savepoints.listed(DiskFiles(), tmp_path / "run")] == ["friday"]
-
-
-def test_a_folder_of_the_user_s_own_is_no_place_for_one_and_stays_as_it_is(tmp_path: Path) -> None:
-    kept_with_a_value(tmp_path / "run", "first")
-    with closing(StateDir(tmp_path / "run", "t")) as state:
-        own = state.path / savepoints.HOME / "friday" / "notes.txt"
-        own.parent.mkdir()
-        own.touch()
-        with pytest.raises(StartError, match="has files that are no checkpoint's: move them, or give another name"):
-            keep(state, own.parent.name, NOW)
-    assert own.exists()

@@ -128,7 +128,7 @@ def test_a_renamed_bolt_is_refused_while_something_is_in_flight_with_each_change
         agreed(kept, False, shaped(declared(parse="read")))
     text = str(caught.value)
     assert "bolt 'parse' is gone" in text
-    assert "'alerts' reads parse[Failure] no more" in text
+    assert "'alerts' does not read parse[Failure] any more" in text
     assert "is new" not in text  # what is only new is not what is wrong
     assert str(caught.value.code) == "K440"
     for way in ("kedge stop --drain", "--accept-duplicates", "--fresh"):
@@ -479,3 +479,19 @@ def test_what_is_put_into_a_directory_keeps_its_durability() -> None:
     kept = text_of(shaped(declared(durability="process")))
     assert json.loads(with_components(kept, components_in(kept), {}))["durability"] == "process"
     assert json.loads(with_components(None, components_in(kept), {})).keys() == {"format", "components"}
+
+
+def test_of_a_checkpoint_it_is_said_so_and_no_advice_is_given_that_would_not_go_with_it() -> None:
+    """A run that begins from one can't be drained instead, and --fresh does not go with --from."""
+    kept, renamed = text_of(shaped(declared())), shaped(declared(parse="read"))
+    with pytest.raises(StartError, match="has changed since checkpoint 'noon', which has messages in flight") as told:
+        agreed(kept, False, renamed, checkpoint="noon")
+    assert str(told.value.code) == "K440"
+    with pytest.raises(StartError, match="the topology of checkpoint 'noon' was noted by another version") as unread:
+        agreed("{", False, renamed, checkpoint="noon")
+    for error in (told.value, unread.value):
+        assert "--fresh" not in error.next
+        assert "begin from it once with" in error.next
+        assert "--accept-duplicates" in error.next
+    (said,) = agreed(kept, True, renamed, checkpoint="noon")
+    assert "since checkpoint 'noon', in which nothing is in flight" in said

@@ -165,11 +165,15 @@ def start(
     level = LogLevel.DEBUG if debug else log_level
     show_the_rest = log.configure(log_format, level, numbered=workers is not None)
     topology, recipe = declared(target, set_ or [], config or [], check_types=check_types)
+    kept = None if no_state else state_dir or Path(".kedge") / topology.name
+    source = None
+    if from_ is not None and kept is not None:
+        source = _source(from_, kept, fresh=fresh, run_id=run_id, engine=engine)
     if engine is not None:
         from topology.cli.engines import put_on
 
         topology, recipe = put_on(topology, engine, recipe)
-        state_dir = state_dir or Path(".kedge") / f"{topology.name}-{engine}"  # the engine keeps other data there
+        kept = state_dir or Path(".kedge") / f"{topology.name}-{engine}"  # the engine keeps other data there
     if beside:
         from topology.cli.companion_options import configure
 
@@ -179,20 +183,22 @@ def start(
     from topology.runtime.run.startup import Terms
 
     processes = run_session.WorkerProcesses(workers, links or LINKS, recipe) if workers is not None else None
-    kept = None if no_state else state_dir or Path(".kedge") / topology.name
     if no_state and topology.companions:
         raise needs_state(f"{topology.companions[0].name!r:.80}, which {topology.name!r:.80} hands streams over to,")
-    source = _source(from_, kept, fresh=fresh, run_id=run_id) if from_ is not None and kept is not None else None
     terms = Terms(fresh, run_id or "", accept_duplicates, accept_loss, source)
     options = run_session.Options(kept, terms, for_s, as_json, log.level_of(level), processes, try_next)
     with terminal.unhurried():
         return run_session.run(topology, options)
 
 
-def _source(from_: str, state_dir: Path, *, fresh: bool, run_id: str | None) -> Path:
+def _source(from_: str, state_dir: Path, *, fresh: bool, run_id: str | None, engine: str | None) -> Path:
     """Return the folder of the checkpoint that --from names. Raises ConfigurationError."""
     from topology.storage.directory.savepoints import checked_name, folder_of
 
+    if engine is not None:
+        other = given_as("--engine")
+        text = f"{given_as('--from')} begins from what a checkpoint has, and {other} keeps the bolts' state elsewhere"
+        raise ConfigurationError(text, code=CONFLICTING_FROM_OPTIONS)
     other = "--fresh" if fresh else "--run-id" if run_id is not None else ""
     if other:
         text = f"{given_as('--from')} begins from what a checkpoint has, and {given_as(other)} forgets it"

@@ -121,7 +121,8 @@ def _begun(state: StateDir, plan: Plan, terms: Terms) -> list[str]:
         return []
     kept = found(state.files, terms.source, plan.topology).manifest
     _agreed(plan, kept.shape, terms, clean=kept.clean)
-    before, now = components_in(kept.shape), {one.known_as: one.tasks for one in plan.components.values()}
+    before = components_in(kept.shape)
+    now = {declared.known_as: declared.tasks for declared in plan.components.values()}
     for known_as, rescaling in _rescales(plan, kept.shape).items():  # as `refile` does, which is too late here
         if known_as in before and (had := before[known_as]["tasks"]) != now[known_as]:
             rescaling.refuse(had, now[known_as], accept_duplicates=terms.accept_duplicates)

@@ -1,4 +1,4 @@
-"""When a timer of one task is due, so that each of its firings has a time, and so an identity, of its own (B15).
+"""The due times of one task's timers, so that each of its firings has a time, and so an identity, of its own (B15).
 
 Remembers how far the clock had come when timers fired, over restarts too. Must not know queues, trees or bolts.
 """

@@ -41,7 +41,7 @@ CheckpointWord = HomeNote | Prepared | Unprepared | CheckpointSettled | Checkpoi
 
 
 class Decisions(Protocol):
-    """Where decisions are kept."""
+    """Keeps decisions."""
 
     @property
     def decided(self) -> int:

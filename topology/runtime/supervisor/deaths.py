@@ -120,6 +120,8 @@ def consequences(plan: Plan, worker: int, *, draining: bool, keeps: bool = False
     recoveries = {_recovered(component) for component in here if component.shape == "state"}
     if "none" in recoveries or ("checkpoint" in recoveries and not keeps):
         found.append("counts in its memory start from zero")
+    elif "checkpoint" in recoveries and plan.config.durability == "checkpoint":
+        found.append("all workers go back to the last checkpoint")
     elif "checkpoint" in recoveries:
         found.append("its saved state is intact")
     elsewhere = [plan.components[name] for (name, _), at in plan.placement.items() if at != worker]

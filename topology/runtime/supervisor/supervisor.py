@@ -136,7 +136,7 @@ class SupervisedRun(RunLifecycle):
         return self._fleet.vigil.pauses if self._fleet is not None else 0
 
     def in_flight(self) -> str:
-        """Where everything was that was not done, a second ago at most, in a sentence."""
+        """Return the places of all that was not done, a second ago at most, in a sentence."""
         ailing = self._fleet.ailing() if self._fleet is not None else []
         return "; ".join([held(together([self._metrics.facts(worker) for worker in self._plan.workers])), *ailing])
 

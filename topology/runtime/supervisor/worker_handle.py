@@ -39,7 +39,7 @@ _HELD_BACK: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class WorkerState(enum.Enum):
-    """Where a worker process is in its life."""
+    """The steps of a worker process's life."""
 
     SPAWNED = enum.auto()  # it loads, builds and opens
     READY = enum.auto()  # it is open; others know it, and it is linking with them

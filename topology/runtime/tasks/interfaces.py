@@ -6,7 +6,7 @@ from topology.runtime.failures import Failure
 
 
 class SubTreeBegin(Protocol):
-    """Where an emission with too many roots for a tuple begins a tree of its own (A16)."""
+    """Begins a tree of its own for an emission with too many roots for a tuple (A16)."""
 
     def root(self) -> int: ...
     def begin(self, component: str, root: int, value: int, inputs: tuple[int, ...]) -> int: ...
@@ -22,7 +22,7 @@ class TreeOwner(Protocol):
 
 
 class TreeHome(Protocol):
-    """Where an executor's acks and fails go: the ledgers of this worker, and those behind its links."""
+    """Takes an executor's acks and fails: the ledgers of this worker, and those behind its links."""
 
     @property
     def subtrees(self) -> SubTreeBegin: ...

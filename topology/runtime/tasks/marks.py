@@ -1,4 +1,4 @@
-"""Where the spout tasks of a worker resume, and how far they have come: noted with a checkpoint (E2, E3).
+"""Marks: how far the spout tasks of a worker have come, and resume; noted with a checkpoint (E2, E3).
 
 That a task has begun is durable before anything of it is emitted, so that a mark which is missing says something. Must
 not know how messages are emitted, nor what a store is made of.

@@ -24,7 +24,7 @@ Staged = list[tuple["TupleQueue", Tuple[Any]]]
 
 
 class TupleQueue(Protocol):
-    """Where a task's tuples are put: its own deque, or the columns of a frame on their way to another worker."""
+    """Takes a task's tuples: its own deque, or the columns of a frame on their way to another worker."""
 
     def append(self, tup: Tuple[Any], /) -> None: ...
     def extend(self, tuples: list[Tuple[Any]], /) -> None: ...

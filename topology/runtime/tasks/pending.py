@@ -112,7 +112,7 @@ class Replays:
             self._due()
 
     def look(self) -> None:
-        """There may be more room: go on with what is due, at the next turn of the loop."""
+        """There may be more room: emit what is due, at the next turn of the loop."""
         if self.crowded and self._timer is None and not self._closed and not self._held:
             self._timer = self._loop.call_soon(self._due)
 

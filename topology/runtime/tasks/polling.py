@@ -1,4 +1,4 @@
-"""Where a spout's messages come from: its `poll` as it is, or a pump that makes one of its `records` generator.
+"""The source of a spout's messages: its `poll` as it is, or a pump that makes one of its `records` generator.
 
 Both give a batch and the epochs that its partitions had. Must not know trees or replays.
 """

@@ -1,5 +1,5 @@
-"""When a message whose own tuples fail is not tried again (E18). Knows failures and how long
-they have lasted, and neither how a message is emitted nor how it is buried.
+"""Decides that a message whose own tuples fail is not tried again (E18). Knows failures and how long they have lasted,
+and neither how a message is emitted nor how it is buried.
 
 With `max_replays` it is dead after that many replays. Without, the kind of the failure and the time decide:
 

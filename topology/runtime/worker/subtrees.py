@@ -50,7 +50,7 @@ class SubTreeHost(Protocol):
 
 
 class Branch:
-    """Where sub-trees of one component end. The `TreeOwner` of its sub-trees."""
+    """The `TreeOwner` of the sub-trees of one component."""
 
     def __init__(self, component: str, subtrees: "SubTrees") -> None:
         self.component = component

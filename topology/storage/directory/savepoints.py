@@ -42,6 +42,7 @@ RUN: Final = "auto-"  # the beginning of the names that a run gives, for `keep_c
 BEFORE: Final = "before-"  # of what a directory had, before a run began from a savepoint
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")  # no name leads out of the folder (S6)
 LISTED_MAX: Final = 20  # names that a sentence lists
+_DELETE: Final = "kedge state checkpoint --delete"
 FILES_MAX: Final = 100_000  # entries of a folder that are looked at
 
 
@@ -85,7 +86,7 @@ def checked_name(name: str, *, own: bool = False) -> str:
         raise ConfigurationError(text, code=SAVEPOINT_NAME)
     if not own and name.startswith((RUN, BEFORE)):
         text = f"names that begin with {RUN} and {BEFORE} are Kedge's own: {printable(name)!r:.80}"
-        raise ConfigurationError(text, code=SAVEPOINT_NAME)
+        raise ConfigurationError(text, code=SAVEPOINT_NAME, next="give a name that begins otherwise")
     return name
 
 
@@ -115,7 +116,9 @@ def begun(files: Files, directory: Path, name: str) -> Path:
     try:
         if files.look(folder / STATE) is not None:
             text = f"there is a checkpoint {name!r} already, in {printable(str(folder))}"
-            raise StartError(text, code=SAVEPOINT_EXISTS)
+            at = printable(str(directory))
+            advice = f"give another name; or delete that one first: {_DELETE} {name} --state-dir {at}"
+            raise StartError(text, code=SAVEPOINT_EXISTS, next=advice)
         make_directories(files, directory / HOME)
         _check_plain(files, name, directory / HOME)
         for each in (folder_of(directory, other) for other in _names(files, directory)):
@@ -164,6 +167,8 @@ def found(files: Files, path: Path) -> Savepoint:
     try:
         if files.look(path / STATE) is None:
             raise _without(files, path)
+        if path.parent.name == HOME:
+            _check_plain(files, path.name, path)
         manifest = manifest_of(files.read(path / STATE, BYTES_MAX))
         size = sum(status.size for name in files.names(path) if (status := files.look(path / name)) is not None)
     except NewerFormat as error:
@@ -203,22 +208,28 @@ def damaged(files: Files, directory: Path) -> list[str]:
     return sorted(there - {savepoint.name for savepoint in listed(files, directory)})
 
 
-def delete(files: Files, directory: Path, name: str) -> None:
-    """Delete a savepoint, also a damaged one. Raises StartError, also for one that is being put in place in the
+def delete(files: Files, directory: Path, name: str) -> str:
+    """Delete a savepoint, also a damaged one. Return a sentence if files of it are left, which the next one of this
+    name removes; else nothing. Raises StartError, also for a link, and for one that is being put in place in the
     directory; ConfigurationError."""
     path = folder_of(directory, checked_name(name, own=True))
     try:
-        if files.look(path / STATE) is None:
+        if files.look(path) is None or files.look(path / STATE) is None:
             raise _without(files, path)
+        _check_plain(files, name, path)
         if _is_replacing(files, directory) == str(path.absolute()):
             text = f"the checkpoint {name!r} is being put in place in {directory}: run with --from {name} first"
             raise StartError(text, code=SAVEPOINT_FAILED)
         files.remove(path / STATE)  # from now on it is none
         files.sync_directory(path)
-        _remove(files, path)
     except OSError as error:
         text = f"the checkpoint {name!r} can't be deleted: {path}: {error.strerror or error}"
         raise StartError(text, code=SAVEPOINT_FAILED) from error
+    try:
+        _remove(files, path)
+    except OSError as error:
+        return f"its folder {path} could not be removed: {error.strerror or error}"
+    return ""
 
 
 def _is_replacing(files: Files, directory: Path) -> str:
@@ -232,15 +243,20 @@ def _names(files: Files, directory: Path) -> list[str]:
     home = files.look(directory / HOME)
     if home is None or home.kind != "directory":
         return []
-    return [name for name in files.names(directory / HOME)[:FILES_MAX] if NAME.fullmatch(name)]
+    there = (name for name in files.names(directory / HOME)[:FILES_MAX] if NAME.fullmatch(name))
+    return [name for name in there if (found := files.look(folder_of(directory, name))) and found.kind == "directory"]
 
 
 def _without(files: Files, path: Path) -> StartError:
     text = f"there is no checkpoint {printable(path.name)!r:.80} in {printable(str(path.parent))}"
-    names = [kept.name for kept in listed(files, path.parent.parent)] if path.parent.name == HOME else []
-    there = f"; there is {', '.join(names[-LISTED_MAX:])}" if names else ""
+    if path.parent.name != HOME:
+        text = f"{printable(str(path))} is no kept checkpoint: {STATE} is missing"
+        return StartError(text, code=SAVEPOINT_NOT_FOUND, next="pass the path of one: DIR/checkpoints/NAME")
+    names = [kept.name for kept in listed(files, path.parent.parent)]
+    hint = did_you_mean(path.name, names)
+    there = f" (kept: {', '.join(names[-LISTED_MAX:])})" if names else ""
     lists = f"list them: kedge state checkpoint --list --state-dir {printable(str(path.parent.parent))}"
-    return StartError(f"{text}{did_you_mean(path.name, names)}{there}", code=SAVEPOINT_NOT_FOUND, next=lists)
+    return StartError(f"{text}{hint}{there}", code=SAVEPOINT_NOT_FOUND, next=lists)
 
 
 def _remove(files: Files, folder: Path) -> None:
