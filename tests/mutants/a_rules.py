@@ -340,8 +340,8 @@ MUTANTS: Final = (
         rule="B10",
         breaks="a bolt that has inputs after its flush, by a replay, is not flushed again",
         file="topology/runtime/control/completion.py",
-        old="any(status.held or status.had_more for",
-        new="any(status.held for",
+        old="had_more = ended != before and any(",
+        new="had_more = False and any(",
         test="tests/runtime/state/test_timers_at_end.py::"
         "test_a_timer_that_a_replay_sets_after_all_inputs_had_ended_fires_in_this_run",
     ),
