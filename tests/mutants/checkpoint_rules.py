@@ -353,6 +353,32 @@ MUTANTS: Final = (
         "test_a_source_catches_up_until_it_has_given_as_much_as_an_earlier_life_may_have_read_D4",
     ),
     Mutant(
+        rule="D4",
+        breaks="what is passed over counts as read again",
+        file="topology/runtime/tasks/spout_reader.py",
+        old="        reread = self.given - self.passed_over",
+        new="        reread = self.given",
+        test="tests/runtime/state/test_timers_gone_back.py::test_what_is_passed_over_does_not_count_as_read_again_D4",
+    ),
+    Mutant(
+        rule="D4",
+        breaks="a hand-over counts an input as of when its segment is written, which may be after a going back",
+        file="bridge/handover/bolt.py",
+        old="        self._segments.taken_at = self._taken_at[0]\n",
+        new="        self._segments.taken_at = self._task.frontier.gathered\n",
+        test="tests/bridge/test_handover_forgetting.py::"
+        "test_an_input_that_came_before_a_going_back_counts_as_of_then_though_it_is_written_after_it_D4",
+    ),
+    Mutant(
+        rule="P9",
+        breaks="after a going back all is emitted again at once, however much that is",
+        file="topology/runtime/tasks/pending.py",
+        old=" and len(due) < room:",
+        new=":",
+        test="tests/runtime/state/test_durabilities.py::"
+        "test_after_a_going_back_no_more_than_max_pending_are_under_way_at_once_P9",
+    ),
+    Mutant(
         rule="P11",
         breaks="the file of a query's results goes when its rows are done, and no decided checkpoint has that",
         file="bridge/handover/results.py",

@@ -47,6 +47,14 @@ MUTANTS: Final = (
         test=f"{RESOLVE}test_a_new_store_and_one_that_took_no_part_have_it_too",
     ),
     Mutant(
+        rule="D12",
+        breaks="a log that lacks the mark of the decided checkpoint, an older copy, goes on with what it has",
+        file="topology/storage/log/recovery.py",
+        old="    if is_marked and found.start is None:",
+        new="    if False:",
+        test="tests/storage/test_worker_store.py::test_an_older_copy_of_a_log_is_told",
+    ),
+    Mutant(
         rule="F20",
         breaks="a decision is written over the last one",
         file="topology/storage/directory/decision.py",
