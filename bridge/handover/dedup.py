@@ -24,7 +24,7 @@ pair_of: Final = Struct(">QQ").pack  # packs origin and identity, as in `bolts.s
 _origin_of: Final = Struct(">Q8x").unpack
 
 
-class Span(NamedTuple):
+class Waited(NamedTuple):
     """The time in which the inputs of a batch waited for their segment, by `Decided.gathered`: when the oldest of them
     came, and when they were written. A run may go back in between (D4)."""
 
@@ -43,7 +43,7 @@ class Filed:
         number: int,
         pairs: Sequence[bytes],
         messages: Sequence[int] | Sequence[Messages] | None,
-        span: Span,
+        span: Waited,
     ) -> None:
         """`messages`: one entry per input; plain numbers if every input has exactly one message; None for inputs of an
         earlier life."""
@@ -70,7 +70,7 @@ class SegmentIdentities:
         self.squeezed = 0
         self._most = most
         self._divergent: dict[bytes, set[int]] = {}  # further contents of a pair
-        self._again: dict[bytes, tuple[Messages, Span]] = {}  # pair that came again → its last messages, and when
+        self._again: dict[bytes, tuple[Messages, Waited]] = {}  # pair that came again → its last messages, and when
         self._filed: deque[Filed] = deque()
 
     def __len__(self) -> int:
@@ -96,7 +96,7 @@ class SegmentIdentities:
         self._filed.append(filed)
         return divergent
 
-    def again(self, pair: bytes, messages: Messages, span: Span) -> None:
+    def again(self, pair: bytes, messages: Messages, span: Waited) -> None:
         """Note that a known input came again: it is done once these messages are (D4)."""
         self._again[pair] = messages, span
 
@@ -145,7 +145,7 @@ class SegmentIdentities:
             filed.at = at + 1
         return filed.at - first + 1
 
-    def _came(self, filed: Filed, at: int) -> tuple[Messages, Span]:
+    def _came(self, filed: Filed, at: int) -> tuple[Messages, Waited]:
         """Return the messages of an input's last arrival, and when that was."""
         return self._again.get(filed.pairs[at]) or (filed.messages_at(at), filed.span)
 

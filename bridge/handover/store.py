@@ -24,7 +24,7 @@ from bridge.arrow.schema import FORMER, OURS, Columns, columns_of
 from bridge.files.consistency import begun_to_read
 from bridge.files.query import QueryFolder
 from bridge.files.segments import SegmentBounds, Segments, damaged, put
-from bridge.handover.dedup import EARLIER_MAX, Filed, SegmentIdentities, Span, pair_of
+from bridge.handover.dedup import EARLIER_MAX, Filed, SegmentIdentities, Waited, pair_of
 from bridge.handover.rows import Rows, messages_of, plain_rows
 from topology.codes.settings import SPARK_HANDOVER_CLASS_CHANGED
 from topology.components import Task, Tuple
@@ -284,7 +284,7 @@ class HandOverStore:
             pairs, hashes = self._dealt(batch, everything=log is not None)
             if pairs:
                 now = self._task.frontier.gathered
-                filed = Filed(-1 if log is None else segment.log, segment.number, pairs, None, Span(now, now))
+                filed = Filed(-1 if log is None else segment.log, segment.number, pairs, None, Waited(now, now))
                 found.append((filed, hashes))
                 remembered += len(pairs)
             if log is not None:
@@ -301,8 +301,8 @@ class HandOverStore:
         mine = [task_of_slot(slot_of_identity(int.from_bytes(pair[8:])), task.tasks) == task.index for pair in pairs]
         return [*compress(pairs, mine)], [*compress(contents, mine)]
 
-    def _span(self) -> Span:
-        return Span(self.taken_at, self._task.frontier.gathered)
+    def _span(self) -> Waited:
+        return Waited(self.taken_at, self._task.frontier.gathered)
 
     def _check_class(self, segments: Segments, numbers: Sequence[int]) -> None:
         """Raises ConfigurationError if unread segments hold another version of the class."""

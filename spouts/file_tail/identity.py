@@ -100,7 +100,8 @@ class KnownFiles:
 
     def recognise(self, descriptor: int, but: Collection[Generation] = ()) -> FileGeneration | None:
         """Return the known file whose content this file begins with; None if there is none. Prefers the longest, then
-        the one with the same inode. Ignores the generations in `but`.
+        the one with the same inode. Ignores the generations in `but`, and those of which nothing was read: nothing of
+        them was emitted, and any content begins as they do.
 
         Content shorter than 1,024 bytes proves little, so for that the inode must be the same too. A file that ends
         before the noted offset has shorter windows, and so another digest.
@@ -108,7 +109,7 @@ class KnownFiles:
         status = os.fstat(descriptor)
 
         def is_this(known: FileGeneration) -> bool:
-            if known.generation_of in but:
+            if known.generation_of in but or not known.offset:
                 return False
             proven = known.is_at(status) or known.offset >= WINDOW_BYTES
             return proven and known.begins(descriptor)

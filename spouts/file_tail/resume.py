@@ -57,7 +57,11 @@ def left_behind(
     """
     status = os.fstat(current)
     taken = set() if known is None else {known.generation_of}
-    unread = [known_file for known_file in files.all if known_file.generation_of not in taken and not known_file.ended]
+    unread = [
+        known_file
+        for known_file in files.all
+        if known_file.generation_of not in taken and not known_file.ended and known_file.offset
+    ]
     truncated = [
         known_file
         for known_file in files.all

@@ -7,9 +7,9 @@ pytest.importorskip("pyarrow", reason="needs pip install 'kedge-streams[spark]'"
 from handover_kit import decide, message, note
 
 from acker.frontier import Decided
-from bridge.handover.dedup import Filed, SegmentIdentities, Span, pair_of
+from bridge.handover.dedup import Filed, SegmentIdentities, Waited, pair_of
 
-AT_FIRST = Span(0, 0)
+AT_FIRST = Waited(0, 0)
 
 
 def pairs(*numbers: int) -> list[bytes]:
@@ -56,7 +56,7 @@ def test_a_segment_with_messages_of_two_homes_is_done_when_both_are_D15() -> Non
 def test_what_was_taken_after_the_worker_had_gathered_is_kept_until_the_next_decision_P4(several: bool) -> None:
     decided, remembered = Decided(), SegmentIdentities()
     messages = [(message(1), message(2))] if several else [message(1)]
-    remembered.add(Filed(0, 0, pairs(1), messages, Span(1, 1)), [0])
+    remembered.add(Filed(0, 0, pairs(1), messages, Waited(1, 1)), [0])
     decide(decided, note(9))
     assert remembered.forget(decided, 100) == ([], False)
     decide(decided, note(9))
@@ -66,7 +66,7 @@ def test_what_was_taken_after_the_worker_had_gathered_is_kept_until_the_next_dec
 def test_a_known_pair_counts_under_its_last_arrival_also_for_when_it_was_taken_P4() -> None:
     decided, remembered = Decided(), SegmentIdentities()
     remembered.add(Filed(0, 0, pairs(1, 2), [message(1), message(2)], AT_FIRST), [0, 0])
-    remembered.again(pairs(2)[0], (message(7),), Span(2, 2))
+    remembered.again(pairs(2)[0], (message(7),), Waited(2, 2))
     for newest, kept in ((6, 2), (7, 2), (7, 0)):
         decide(decided, note(newest))
         remembered.forget(decided, 100)
@@ -109,7 +109,7 @@ def test_what_an_earlier_process_has_left_goes_once_all_of_it_has_come_again_D4(
     assert remembered.forget(decided, 100) == ([], False)
     for at, pair in enumerate(pairs(1, 2)):
         assert remembered.holds(pair, 10 + at)
-        remembered.again(pair, (message(20 + at),), Span(decided.gathered, decided.gathered))
+        remembered.again(pair, (message(20 + at),), Waited(decided.gathered, decided.gathered))
         decide(decided, note(20 + at))
         assert remembered.forget(decided, 100) == ([filed] if at else [], False)
 

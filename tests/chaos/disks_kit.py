@@ -70,14 +70,16 @@ def small_disk(path: Path, megabytes: int = 24, inodes: int = 0) -> Iterator[Dis
 
 
 @contextlib.contextmanager
-def refusing(run: Run, call: str, error: str, path: Path, when: str = "1+") -> Iterator[None]:
+def refusing(
+    run: Run, call: str, error: str, path: Path, when: str = "1+", *, workers_only: bool = False
+) -> Iterator[None]:
     """Meanwhile the system answers these calls with an error, for files below `path`, in all processes of the run that
-    have such files open. Skips where strace can't do that."""
+    have such files open, or in its workers only. Skips where strace can't do that."""
     if shutil.which("strace") is None:
         pytest.skip("there is no strace here")
     tracers = []
     try:
-        for pid in (run.process.pid, *run.workers()):
+        for pid in run.workers() if workers_only else (run.process.pid, *run.workers()):
             below = (f"{path}/", f"{path}-wal", str(path))
             files = [one for one in sorted(opened(pid)) if one.startswith(below) and not one.endswith("/lock")]
             if not files:

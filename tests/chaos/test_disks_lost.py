@@ -23,11 +23,11 @@ def test_an_fsync_that_fails_once_ends_the_worker_without_an_ack_and_it_is_repla
     folder: Path, what: str
 ) -> None:
     store = folder / (what if what != "state" else "store.db")
-    path = folder / what if what == "state" else folder
+    path = folder / what if what == "state" else store
     call = "fsync" if what == "store.jsonl" else "fdatasync"
     with running(folder, program=DISKS, count=COUNT, rate=RATE, dead=EVERY, store=store) as run:
         run.until_done(500)
-        with refusing(run, call, "EIO", store if what != "state" else path, when="1"):
+        with refusing(run, call, "EIO", path, when="1", workers_only=True):  # the supervisor's decision ends the run
             run.until_said("K530", within_s=20)
         outcome = run.ended()
     restarts = outcome.figures["restarts"]

@@ -105,7 +105,9 @@ def _loosely(match: re.Match[str]) -> str:
     if text == "nothing waits":
         return WAITS
     unit = match["unit"]
-    return NUMBER + ("" if unit is None else " %" if unit == "%" else r" [µm]?s\b")
+    if unit is None or unit == "%":
+        return NUMBER + (" %" if unit else "")
+    return rf"(?:\d+ %\s+)?{NUMBER} [µm]?s\b"  # a run that lasts has the share of its time before it
 
 
 def missing(expected: str, printed: str) -> str | None:

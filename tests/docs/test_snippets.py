@@ -87,6 +87,7 @@ def test_a_comment_that_means_nothing_is_a_mistake() -> None:
         ("ended after 16.8 s\n", "ended after 2 s\n", None),
         ("p50 0.135 ms, p99 2.27 ms\n", "p50 1.2 s, p99 12 ms\n", None),
         ("busy 97 %, 26 µs\n", "busy 3 %, 1.5 ms\n", None),
+        ("split  6      33 µs\n", "split  6  0 %  78 µs\n", None),
         ("nothing waits, it pauses 0 %\n", "no queue is more than 5 % full, it pauses 2 %\n", None),
         ("nothing waits, it pauses 0 %\n", "'b' is the limit: it is busy 99 %\n", "nothing waits, it pauses 0 %"),
         ("3 replayed\n", "4 replayed\n", "3 replayed"),

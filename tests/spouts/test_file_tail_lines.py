@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from source_kit import Reading, make_task
 
@@ -91,6 +91,7 @@ def original(record: Line) -> bytes:
     return record.raw if record.raw is not None else record.text.encode()
 
 
+@settings(deadline=None)  # each example writes a file
 @given(content=CONTENTS, block_bytes=st.integers(1, 40), limit=st.integers(1, 9))
 @example(content=b"a\r\nb", block_bytes=1, limit=1)
 def test_whatever_the_bytes_and_wherever_the_blocks_end_the_lines_are_the_file_s(
@@ -103,6 +104,7 @@ def test_whatever_the_bytes_and_wherever_the_blocks_end_the_lines_are_the_file_s
     assert [(one.id, original(one.record)) for one in reading.emitted] == oracle(content)
 
 
+@settings(deadline=None)  # each example writes a file
 @given(content=CONTENTS, block_bytes=st.integers(1, 40), max_line_bytes=st.integers(1, 12))
 @example(content=b"abcd\r\n", block_bytes=9, max_line_bytes=3)
 @example(content=b"\r\r\r\r\r\r\r\n", block_bytes=9, max_line_bytes=2)

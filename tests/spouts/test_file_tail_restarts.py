@@ -165,3 +165,42 @@ async def test_notes_stay_small_through_any_number_of_files(tmp_path: Path) -> N
         assert len(await reading.to_the_end()) == 300
         reading.close()
     assert len(notes.get("files of lines") or "") < 5_000
+
+
+async def test_what_came_and_went_is_read_though_the_file_was_truncated_before_anything_of_it_was_read(
+    tmp_path: Path,
+) -> None:
+    """The inode stays, and of the file's present content nothing is known: it may be any."""
+    path, notes = tmp_path / "a.log", MemoryNotes()
+
+    def rotated(name: str) -> None:
+        for number in (2, 1):
+            if (older := tmp_path / f"a.log.{number}").exists():
+                older.rename(tmp_path / f"a.log.{number + 1}")
+        shutil.copy(path, tmp_path / "a.log.1")
+        path.write_bytes(long(name) if name else b"")
+
+    path.write_bytes(long("first"))
+    reading = Reading(FileTail(path, follow=True, poll_interval_s=0.001), make_task(notes))
+    (*_, last) = await reading.until(LONG)
+    append(path, "later")
+    rotated("")
+    await reading.until_text("later")
+    (*_, last) = reading.emitted
+    killed = copy.deepcopy(notes)
+    reading.close()
+    path.write_bytes(long("second"))
+    rotated("third")
+    again = Reading(FileTail(path), make_task(killed), {last.partition: last.id})
+    texts = [one.record.text for one in await again.to_the_end()]
+    assert [text for text in texts if text.startswith(("second", "third"))] == [
+        f"{name} line {number}" for name in ("second", "third") for number in range(LONG)
+    ]
+    again.close()
+
+
+LONG = 200
+
+
+def long(name: str) -> bytes:
+    return "".join(f"{name} line {number}\n" for number in range(LONG)).encode()

@@ -127,7 +127,8 @@ class SpoutTask:
         self.pending = self.open = 0
         self.ended = False  # all that the source gives is emitted
         self.pauses = Pauses(self._held_by_the_store, self._held_by_its_marks)
-        self.replays = Replays(random, self._again, self._room_for_replays)
+        # after a going back more messages may wait than may be in the ledger
+        self.replays = Replays(random, self._again, lambda: self._max_pending - (self.pending - len(self.replays)))
         self.callbacks = SpoutCallbacks(spout, self.place, lambda failure: self.home.reported(failure))
         self._tracked = config.guarantee == "at-least-once"
         self._done = DoneMessages(kept=self._tracked and (context.goes_back or self.callbacks.wants_settled))
@@ -475,10 +476,6 @@ class SpoutTask:
             tree.root = root
             self._begin(tree)
         self.wake_downstream()
-
-    def _room_for_replays(self) -> int:
-        """Return how many more messages may be in the ledger: after a going back, more than that may wait."""
-        return self._max_pending - (self.pending - len(self.replays))
 
     @property
     def unread(self) -> int:
