@@ -33,9 +33,9 @@ class Waited(NamedTuple):
 
 
 class Filed:
-    """The inputs of one segment. `log`: the number of the task that wrote the segment. `span`: when they came."""
+    """The inputs of one segment. `log`: the number of the task that wrote the segment. `waited`: when they came."""
 
-    __slots__ = ("at", "log", "looked", "messages", "number", "pairs", "ranges", "span")
+    __slots__ = ("at", "log", "looked", "messages", "number", "pairs", "ranges", "waited")
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Filed:
         number: int,
         pairs: Sequence[bytes],
         messages: Sequence[int] | Sequence[Messages] | None,
-        span: Waited,
+        waited: Waited,
     ) -> None:
         """`messages`: one entry per input; plain numbers if every input has exactly one message; None for inputs of an
         earlier life."""
@@ -51,7 +51,7 @@ class Filed:
         self.number = number
         self.pairs = pairs
         self.messages = messages
-        self.span = span
+        self.waited = waited
         self.ranges = [] if messages is None else _ranges(messages)
         self.at = 0  # index of the first input that is not known to be done
         self.looked = -1  # version of the decided frontier at the last look
@@ -92,13 +92,13 @@ class SegmentIdentities:
                     self._divergent.setdefault(pair, set()).add(content)
                     divergent.append(pair)
                     if filed.messages is not None:
-                        self.again(pair, filed.messages_at(at), filed.span)
+                        self.again(pair, filed.messages_at(at), filed.waited)
         self._filed.append(filed)
         return divergent
 
-    def again(self, pair: bytes, messages: Messages, span: Waited) -> None:
+    def again(self, pair: bytes, messages: Messages, waited: Waited) -> None:
         """Note that a known input came again: it is done once these messages are (D4)."""
-        self._again[pair] = messages, span
+        self._again[pair] = messages, waited
 
     def forget(self, decided: Decided, most: int) -> tuple[list[Filed], bool]:
         """Forget the segments that are done. Return them, and True if another call would find more now. Looks at about
@@ -127,7 +127,7 @@ class SegmentIdentities:
 
     def _is_done(self, filed: Filed, decided: Decided) -> bool:
         """Fast check that a whole segment is done. May return False although it is."""
-        taken_at = filed.span.taken_at
+        taken_at = filed.waited.taken_at
         if not filed.ranges or taken_at >= decided.frontier.checkpoint or decided.is_held(taken_at):
             return False
         if self._again and not self._again.keys().isdisjoint(filed.pairs):
@@ -138,8 +138,8 @@ class SegmentIdentities:
         """Check inputs one by one until one is not done; a done input stays done. Return how many were checked."""
         first, version = filed.at, decided.version
         for at in range(first, min(first + most, len(filed.pairs))):
-            messages, span = self._came(filed, at)
-            if not decided.may_forget(messages, _origin_of(filed.pairs[at])[0], span.taken_at):
+            messages, waited = self._came(filed, at)
+            if not decided.may_forget(messages, _origin_of(filed.pairs[at])[0], waited.taken_at):
                 filed.looked = version
                 break
             filed.at = at + 1
@@ -147,7 +147,7 @@ class SegmentIdentities:
 
     def _came(self, filed: Filed, at: int) -> tuple[Messages, Waited]:
         """Return the messages of an input's last arrival, and when that was."""
-        return self._again.get(filed.pairs[at]) or (filed.messages_at(at), filed.span)
+        return self._again.get(filed.pairs[at]) or (filed.messages_at(at), filed.waited)
 
     def _squeeze(self, decided: Decided) -> list[Filed]:
         """Forget the oldest segments that wait for messages of earlier lives, as far as the bound asks for it."""
@@ -156,8 +156,8 @@ class SegmentIdentities:
         for filed in sorted(waiting, key=lambda one: (one.messages is not None, one.number)):
             if len(self.contents) <= self._most:
                 break
-            messages, span = self._came(filed, filed.at)
-            if not messages or decided.is_earlier(messages, span.written_at):
+            messages, waited = self._came(filed, filed.at)
+            if not messages or decided.is_earlier(messages, waited.written_at):
                 before = len(self.contents)
                 self._drop(filed)
                 self._filed.remove(filed)

@@ -186,7 +186,7 @@ class HandOverStore:
         return rows
 
     def _came_again(self, tup: Tuple[Any]) -> None:
-        self.remembered.again(pair_of(tup.origin, tup.identity), messages_of(tup), self._span())
+        self.remembered.again(pair_of(tup.origin, tup.identity), messages_of(tup), self._waited())
 
     def _write(self, rows: Rows, written: Written) -> None:
         """Write one segment."""
@@ -196,7 +196,7 @@ class HandOverStore:
         keys = [pa.array(rows.pairs, pa.binary(16)), pa.array(rows.contents, pa.uint64())]
         assert self._own is not None
         self._own.write(self.next, pa.RecordBatch.from_arrays([*arrays, *keys], schema=self._schema))
-        filed = Filed(self._task.index, self.next, rows.pairs, rows.messages(), self._span())
+        filed = Filed(self._task.index, self.next, rows.pairs, rows.messages(), self._waited())
         self._logs[filed.log].filed.add(filed.number)
         self.next += 1
         written.tally.stored += len(rows)
@@ -301,7 +301,7 @@ class HandOverStore:
         mine = [task_of_slot(slot_of_identity(int.from_bytes(pair[8:])), task.tasks) == task.index for pair in pairs]
         return [*compress(pairs, mine)], [*compress(contents, mine)]
 
-    def _span(self) -> Waited:
+    def _waited(self) -> Waited:
         return Waited(self.taken_at, self._task.frontier.gathered)
 
     def _check_class(self, segments: Segments, numbers: Sequence[int]) -> None:

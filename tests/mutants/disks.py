@@ -48,7 +48,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         rule="D12",
-        breaks="a log that lacks the mark of the decided checkpoint, an older copy, goes on with what it has",
+        breaks="an older copy of a log, without the mark of the decided checkpoint, is opened",
         file="topology/storage/log/recovery.py",
         old="    if is_marked and found.start is None:",
         new="    if False:",

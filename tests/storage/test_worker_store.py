@@ -311,7 +311,7 @@ def test_a_log_that_is_missing_is_told(path: Path, worker: Worker, disk: FaultyF
 
 
 def test_an_older_copy_of_a_log_is_told(path: Path, worker: Worker, disk: FaultyFiles) -> None:
-    """What it lacks would be processed again, though its outputs have left."""
+    """Inputs that it does not have would be processed again, though their outputs have left."""
     older: dict[Path, bytes] = {}
     for checkpoint in (1, 2, 3):
         worker.take(1)

@@ -50,11 +50,6 @@ def run_from(directory: Path, name: str) -> str:
     return f"{_ours()} run FILE {FROM} {quoted(name)}{where}"
 
 
-def list_checkpoints(directory: Path) -> str:
-    """Return the command that lists the kept checkpoints of this state directory."""
-    return f"{_ours()} state checkpoint --list{_found(directory, '--topology ')}"
-
-
 def delete_checkpoint(directory: Path, name: str) -> str:
     """Return the command that deletes a kept checkpoint of this state directory."""
     return f"{_ours()} state checkpoint --delete {quoted(name)}{_found(directory, '--topology ')}"
