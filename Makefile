@@ -51,11 +51,13 @@ SHORT := tests/bridge/test_engine_timers_killed.py \
 	tests/bridge/test_engine_cluster.py::test_the_output_of_sinks_in_the_driver_is_exact \
 	"tests/chaos/test_disks.py::test_a_full_state_directory_pauses_the_run_and_nothing_is_lost_f16[0]"
 
-# Files with tests that take long by their nature, which `make test-all` runs. Spark takes all cores, and figures are
-# measured; the others share the machine.
+# Files with tests that take long by their nature, which `make test-all` runs. Those that measure are alone, SPARK_JOBS
+# processes share out those of Spark, which begin with the longest, and JOBS processes the others.
 SLOW := $(sort $(shell grep -rlE --include='test_*.py' 'pytest\.mark\.slow' $(filter-out tests/unit,$(wildcard tests/*))))
-SLOW_ALONE := $(filter tests/bridge/% tests/benchmarks/% tests/compare/% tests/examples/% tests/docs/test_snippets.py,$(SLOW))
-SLOW_SHARED := $(filter-out $(SLOW_ALONE),$(SLOW))
+SLOW_ALONE := $(filter tests/benchmarks/% tests/compare/% tests/examples/% tests/docs/test_snippets.py,$(SLOW))
+SLOW_SPARK_LONG := $(addprefix tests/bridge/test_,$(addsuffix .py,killed_in_the_middle engine_lives))
+SLOW_SPARK := $(SLOW_SPARK_LONG) $(filter-out $(SLOW_SPARK_LONG),$(filter tests/bridge/%,$(SLOW)))
+SLOW_SHARED := $(filter-out $(SLOW_ALONE) $(SLOW_SPARK),$(SLOW))
 
 .PHONY: help run run-spark test test-all lint docs mutants soak planted chaos chaos-short peers figures clean
 .DEFAULT_GOAL := help
@@ -112,9 +114,10 @@ test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n $(SPARK_JOBS) --dist loadfile --no-loadscope-reorder $(SPARK) || status=$$?; \
 	$(BIN)/python -m pytest $(ALONE) && exit $$status
 
-# Both parts run, as in `test`.
+# All parts run, as in `test`.
 test-all: $(VENV)/.installed-dev
 	status=0; $(BIN)/python -m pytest -m slow -n $(JOBS) --dist loadfile $(SLOW_SHARED) || status=$$?; \
+	$(BIN)/python -m pytest -m slow -n $(SPARK_JOBS) --dist loadfile --no-loadscope-reorder $(SLOW_SPARK) || status=$$?; \
 	$(BIN)/python -m pytest -m slow $(SLOW_ALONE) && exit $$status
 
 lint: $(VENV)/.installed-dev
