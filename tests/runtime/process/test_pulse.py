@@ -39,6 +39,11 @@ from topology.runtime.control.messages import (
 )
 from topology.runtime.process.heartbeat import BLOCKED_S, LOGS_MAX, TEXT_MAX, Heartbeat
 
+FLOODED_S = (
+    20.0  # ten times as long as a quiet machine takes for these beats; were they behind the words, none would come
+)
+ENOUGH = 4  # beats
+
 BEGIN = Begin(0, (1,), 1, 1, "a:b", {}, [], "/", "ipc", b"k" * 32, {}, 7)
 
 
@@ -254,9 +259,9 @@ def test_beats_and_snapshots_keep_their_time_under_a_flood_of_words(supervisor: 
     flooding.start()
     supervisor.pulse.start()
     try:
-        begun = time.monotonic()
+        deadline = time.monotonic() + FLOODED_S
         beats = snapshots = 0
-        while time.monotonic() - begun < 2 * METRICS_S:
+        while time.monotonic() < deadline and (beats < ENOUGH or not snapshots):
             word = supervisor.heard()
             beats += isinstance(word, Beat)
             snapshots += isinstance(word, Metrics)
@@ -264,7 +269,7 @@ def test_beats_and_snapshots_keep_their_time_under_a_flood_of_words(supervisor: 
         stop.set()
         flooding.join()
     assert snapshots >= 1
-    assert beats >= 0.5 * 2 * METRICS_S / BEAT_S
+    assert beats >= ENOUGH
 
 
 # -- snapshots
