@@ -59,7 +59,7 @@ SLOW_SPARK_LONG := $(addprefix tests/bridge/test_,$(addsuffix .py,killed_in_the_
 SLOW_SPARK := $(SLOW_SPARK_LONG) $(filter-out $(SLOW_SPARK_LONG),$(filter tests/bridge/%,$(SLOW)))
 SLOW_SHARED := $(filter-out $(SLOW_ALONE) $(SLOW_SPARK),$(SLOW))
 
-.PHONY: help run run-spark test test-all lint docs mutants soak planted chaos chaos-short peers figures clean
+.PHONY: help run run-spark core test test-all lint docs mutants soak planted chaos chaos-short peers figures clean
 .DEFAULT_GOAL := help
 
 help:
@@ -69,6 +69,7 @@ help:
 	@echo "make test            the test suite: about 12 minutes on 2 cores"
 	@echo "make test-all        the tests that are slow by nature, about 40 minutes: installs, kills by the hundred, Spark, figures"
 	@echo "make lint            ruff, mypy --strict, pyright"
+	@echo "make core            compiles the hot path, in place; kedge --version tells which core runs"
 	@echo "make docs            the documentation as HTML, in docs/_build/html; needs no Spark"
 	@echo "make mutants         each correctness rule: a patch that breaks it must turn its test red"
 	@echo "make soak            many random topologies through many faults, on virtual time: SEEDS=$(SEEDS) BASE=$(BASE)"
@@ -126,6 +127,10 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/pyright
 	$(BIN)/python docs/prose.py
+
+# Beside the sources. Once one of these changes, the Python core runs until this is called again.
+core: $(VENV)/.installed-dev
+	$(BIN)/python setup.py -q build_ext --inplace
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/python -m sphinx -W --keep-going -n -q -d docs/_build/trees docs docs/_build/html

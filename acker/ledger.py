@@ -44,7 +44,8 @@ class Ledger(Generic[T]):
     """The open trees of one home. The caller calls `advance` several times per second: a gap of STALL_S is a stall.
 
     `unknown` counts acks, fails and touches for trees that are not open: late, repeated or foreign ones, all harmless.
-    `stalls` counts the stalls of the caller, `begun` the trees that were opened. All only grow.
+    `stalls` counts the stalls of the caller, `begun` the trees that were opened. All only grow. `young` has the trees
+    that were begun, or had an ack, in this generation; the hot path takes out what it completes, as `ack` does.
     """
 
     def __init__(self, timeout_s: float, now: float, hard_cap: int = 20) -> None:
@@ -53,14 +54,14 @@ class Ledger(Generic[T]):
         self.unknown = 0
         self.stalls = 0
         self.begun = 0
-        self._young: dict[int, T] = {}
+        self.young: dict[int, T] = {}
         self._old: dict[int, T] = {}
         self._due = now + timeout_s
         self._look_due = now + timeout_s
         self._last = now
 
     def __len__(self) -> int:
-        return len(self._young) + len(self._old)
+        return len(self.young) + len(self._old)
 
     @property
     def cap_s(self) -> float:
@@ -69,7 +70,7 @@ class Ledger(Generic[T]):
         return self.hard_cap * self.timeout_s
 
     def __contains__(self, root: int) -> bool:
-        return root in self._young or root in self._old
+        return root in self.young or root in self._old
 
     def begin(self, tree: T) -> None:
         """Open a tree. Call it before the tree's first tuple is sent, so that no ack can come too early.
@@ -81,13 +82,13 @@ class Ledger(Generic[T]):
         assert tree.value, "a tree begins with an open edge"
         assert not (self._old and root in self._old), "a root is begun once"
         self.begun += 1
-        previous = self._young.setdefault(root, tree)
+        previous = self.young.setdefault(root, tree)
         assert previous is tree, "a root is begun once"
         tree.seen = tree.idle = 0  # the value of a replay's tree is that of the first attempt
 
     def begin_all(self, trees: list[T]) -> None:
         """Open several trees at once, each as `begin` does; none of them was in a ledger before."""
-        young, old = self._young, self._old
+        young, old = self.young, self._old
         count = len(young)
         self.begun += len(trees)
         for tree in trees:
@@ -100,23 +101,23 @@ class Ledger(Generic[T]):
 
         Each emission is registered exactly once in each distinct root (A1).
         """
-        tree = self._young.get(root)
+        tree = self.young.get(root)
         if tree is None:
             tree = self._old.pop(root, None)
             if tree is None:
                 self.unknown += 1
                 return None
-            self._young[root] = tree
+            self.young[root] = tree
         left = tree.value ^ value
         tree.value = left
         if left:
             return None
-        del self._young[root]
+        del self.young[root]
         return tree
 
     def fail(self, root: int) -> T | None:
         """End a tree at once, and return it; None if it is not open."""
-        tree = self._young.pop(root, None) or self._old.pop(root, None)
+        tree = self.young.pop(root, None) or self._old.pop(root, None)
         if tree is None:
             self.unknown += 1
         return tree
@@ -126,15 +127,15 @@ class Ledger(Generic[T]):
         running."""
         tree = self._old.pop(root, None)
         if tree is not None:
-            self._young[root] = tree
-        elif root not in self._young:
+            self.young[root] = tree
+        elif root not in self.young:
             self.unknown += 1
 
     def renew(self, root: int) -> None:
         """Report that a tuple of this tree waits in a queue that moves: not stuck, however long the queue takes (A9).
         Works as `touch`, and the cap starts again."""
         self.touch(root)
-        tree = self._young.get(root)
+        tree = self.young.get(root)
         if tree is not None:
             tree.idle = 0
 
@@ -149,7 +150,7 @@ class Ledger(Generic[T]):
         expired: list[T] = []
         if now >= self._due:
             expired = list(self._old.values())
-            self._old, self._young = self._young, {}
+            self._old, self.young = self.young, {}
             self._due = now + self.timeout_s
         if now >= self._look_due:
             self._look_due = now + self.timeout_s
@@ -167,7 +168,7 @@ class Ledger(Generic[T]):
             if self.over_the_cap(tree):
                 over.append(tree)
         for tree in over:
-            if self._young.pop(tree.root, None) is None:
+            if self.young.pop(tree.root, None) is None:
                 del self._old[tree.root]
         return over
 
@@ -181,10 +182,10 @@ class Ledger(Generic[T]):
 
     def fail_all(self) -> list[T]:
         """End every tree and return them by root, so the oldest first: a worker that they need has died (A11, A14)."""
-        trees = sorted([*self._old.values(), *self._young.values()], key=lambda tree: tree.root)
-        self._old, self._young = {}, {}
+        trees = sorted([*self._old.values(), *self.young.values()], key=lambda tree: tree.root)
+        self._old, self.young = {}, {}
         return trees
 
     def trees(self) -> list[T]:
         """Return the open trees, in no promised order."""
-        return [*self._old.values(), *self._young.values()]
+        return [*self._old.values(), *self.young.values()]

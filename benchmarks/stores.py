@@ -21,7 +21,9 @@ from bolts import PostgresSink
 from bolts.sinks.batching import BatchingSink
 from bolts.sinks.contract import SinkStore, Written
 from topology import Message, Spout, Topology
-from topology.components import Source, Task, Tuple
+from topology.components import Task
+from topology.core.source import Source
+from topology.core.tuples import Tuple
 from topology.records import Record
 
 DSN: Final = os.environ.get("KEDGE_TEST_POSTGRES") or "postgresql://postgres@127.0.0.1:5432/test"

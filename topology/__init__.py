@@ -8,8 +8,9 @@ Only cli imports: topology.cli
 """
 
 from topology.companions import Companion, Launch
-from topology.components import Bolt, Collector, Message, Notes, Positions, Spout, State, Task, Tuple
+from topology.components import Bolt, Collector, Message, Notes, Positions, Spout, State, Task
 from topology.config import Config
+from topology.core.tuples import Tuple
 from topology.dead_letters import DeadLetter
 from topology.errors import (
     ConfigurationError,

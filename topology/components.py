@@ -5,7 +5,7 @@ Knows no graph, no executor and no concrete spout or bolt. `Bolt` declares neith
 `Processes`, `KeepsState` and `Executes` state the allowed shapes.
 """
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing_extensions import TypeVar
 
 from acker.frontier import Decided
 from acker.identity import MessageId
+from topology.core.tuples import Tuple
 from topology.records import Record
 
 R = TypeVar("R", bound=Record)
@@ -39,36 +40,6 @@ class Message(msgspec.Struct, Generic[RC], frozen=True, eq=False, gc=False):
     id: MessageId
     partition: str = ""
     at: datetime | None = None
-
-
-class Source(msgspec.Struct, frozen=True):
-    """The origin of a tuple: the subscription that delivered it to this task."""
-
-    component: str
-    stream: str
-    tag: int = 0  # mixed into the identity to make the edge of this delivery; 0: the identity is the edge
-    # record → the key of its state; None if the tuple is routed by its identity
-    key: Callable[[Any], Any] | None = None
-
-
-class Tuple(msgspec.Struct, Generic[RC], frozen=True, eq=False, gc=False):
-    """A record and its position in tuple trees. Compared by identity of the object: one delivery is one tuple.
-
-    `root` is the tree that the tuple belongs to, or 0 if it belongs to none. `others` are further trees, after a join.
-    (`origin`, `identity`) is the same for every replay: an idempotent sink deduplicates by this key.
-    """
-
-    record: RC
-    origin: int
-    identity: int
-    root: int
-    others: tuple[int, ...]
-    source: Source
-
-    @property
-    def roots(self) -> tuple[int, ...]:
-        """All trees that the tuple belongs to."""
-        return (self.root, *self.others) if self.root else self.others
 
 
 class Collector(Protocol[IN]):

@@ -23,7 +23,8 @@ from topology.codes.declarations import (
     INVALID_STATE_TYPE,
     INVALID_TICK_METHOD,
 )
-from topology.components import Bolt, Collector, Component, Message, Spout, State, Tuple
+from topology.components import Bolt, Collector, Component, Message, Spout, State
+from topology.core.tuples import Tuple
 from topology.errors import Problem
 from topology.functions import FunctionBolt
 from topology.records import Record, is_record, type_problem

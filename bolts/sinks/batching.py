@@ -22,7 +22,8 @@ from bolts.sinks.retry import RetryForever
 from bolts.sinks.upsert import Upsert
 from topology.codes.runtime import SINK_FILE_DAMAGED, SINK_STORE_BROKEN, SINK_WRITER_DIED
 from topology.codes.settings import INVALID_SINK_BATCHING, SINGLE_TASK_SINK, SINK_STORE_UNUSABLE
-from topology.components import Bolt, Collector, Task, Tuple
+from topology.components import Bolt, Collector, Task
+from topology.core.tuples import Tuple
 from topology.errors import ConfigurationError, NotYet, TupleStateError, WorkerError
 from topology.records import Record
 

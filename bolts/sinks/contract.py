@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 from bolts.sinks.keys import WriteCounts
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 
 E = TypeVar("E")
 

@@ -25,7 +25,7 @@ from bolts.sinks.rows import places_by_class
 from bolts.sinks.upsert import Mode
 from bolts.sinks.values import BadValue, plain, plain_columns
 from topology.codes.settings import JSON_LINES_UNUSABLE, LINE_KEY_MISMATCH, UPSERT_INTO_JSON_LINES
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.errors import ConfigurationError
 from topology.filesystem.safe_files import NO_LINK
 from topology.filesystem.sync import sync_file, sync_folder

@@ -15,7 +15,7 @@ from struct import Struct, pack
 from typing import Any, Final
 
 from acker.identity import content_hash
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 
 PAIR_BYTES: Final = 16  # bytes: origin and identity, big-endian, so that the hexadecimal form reads as the two numbers
 KEY_BYTES: Final = 24

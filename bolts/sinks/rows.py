@@ -14,7 +14,7 @@ from bolts.sinks.keys import sink_keys
 from bolts.sinks.upsert import Upsert
 from bolts.sinks.values import BadValue, plain_columns
 from topology.codes.code import Code
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.errors import ConfigurationError
 from topology.records import Record
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.records import Record, decoder
 
 REJECTED: Final = -1  # value of `to`: a record that a bolt rejected, for the driver

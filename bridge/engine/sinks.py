@@ -19,10 +19,11 @@ from bridge.engine.rows import EngineRow, Rejected
 from bridge.engine.stage import Routing
 from bridge.engine.user_errors import USERS, ComponentRaised, at_input
 from topology.codes.tuples import TUPLE_ALREADY_FINISHED
-from topology.components import Task, Tuple
+from topology.components import Task
+from topology.core.tuples import Tuple
 from topology.errors import KedgeError, NotYet, Reject, TupleStateError
+from topology.runtime.hot.outputs import waits
 from topology.runtime.prototypes import prototype_copy
-from topology.runtime.tasks.outputs import waits
 from topology.runtime.worker.start_wait import RETRY_LAST_S, open_in_time
 from topology.user_frames import described, shown
 

@@ -31,15 +31,17 @@ from bridge.engine.rows import (
     unsigned,
 )
 from bridge.engine.user_errors import USERS, ComponentRaised, at_input
-from topology.components import Source, Task, Tuple
+from topology.components import Task
+from topology.core.source import Source
+from topology.core.tuples import Tuple
 from topology.errors import KedgeError, RecordError, Reject
 from topology.groupings import All
 from topology.keys import values_of
 from topology.records import Record, decoder, encode
+from topology.runtime.hot.outputs import collected, outcome, waits, yielded
 from topology.runtime.prototypes import prototype_copy
 from topology.runtime.state.value import StateCodec, StateValue
 from topology.runtime.tasks.outbox import Outbox, Staged, outbox_of
-from topology.runtime.tasks.outputs import collected, outcome, waits, yielded
 from topology.runtime.worker.start_wait import open_in_time
 from topology.signatures import state_type
 from topology.user_frames import described, shown

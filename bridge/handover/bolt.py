@@ -19,7 +19,8 @@ from bridge.arrow.schema import columns_of
 from bridge.files.started import Started
 from bridge.handover.store import HandOverStore
 from topology.codes.runtime import HANDOVER_FORGETS
-from topology.components import Collector, Task, Tuple
+from topology.components import Collector, Task
+from topology.core.tuples import Tuple
 from topology.records import Record
 
 FOLDER: Final = "spark"  # name within the run's folder for components' files

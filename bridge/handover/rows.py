@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from acker.identity import content_hash
 from acker.roots import NUMBER_SHIFT, message_of
 from bridge.handover.dedup import Messages, pair_of
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 
 T = TypeVar("T")
 

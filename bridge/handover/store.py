@@ -27,7 +27,8 @@ from bridge.files.segments import SegmentBounds, Segments, damaged, put
 from bridge.handover.dedup import EARLIER_MAX, Filed, SegmentIdentities, Waited, pair_of
 from bridge.handover.rows import Rows, messages_of, plain_rows
 from topology.codes.settings import SPARK_HANDOVER_CLASS_CHANGED
-from topology.components import Task, Tuple
+from topology.components import Task
+from topology.core.tuples import Tuple
 from topology.errors import ConfigurationError, RecordError
 from topology.groupings import slot_of_identity, task_of_slot
 from topology.records import Record

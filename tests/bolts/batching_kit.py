@@ -10,7 +10,7 @@ from sink_kit import Recorder, alert, until
 from bolts.sinks.batching import BatchingSink
 from bolts.sinks.contract import SinkStore, Written
 from bolts.sinks.keys import WriteCounts
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 
 
 class ScriptedStore:

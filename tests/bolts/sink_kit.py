@@ -22,7 +22,9 @@ from bolts import JsonLinesSink, SqliteSink
 from bolts.sinks import key_runs
 from bolts.sinks.batching import BatchingSink
 from bolts.sinks.keys import sink_keys
-from topology.components import Source, Task, Tuple
+from topology.components import Task
+from topology.core.source import Source
+from topology.core.tuples import Tuple
 from topology.records import Record
 from topology.testing.sinks import driver
 from topology.testing.sinks.driver import Answers, fed, sink_task

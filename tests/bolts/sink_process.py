@@ -16,7 +16,7 @@ from typing import Any
 from sink_kit import KINDS, Alert, Recorder, alert, feed, opened, until
 
 from bolts.sinks.batching import BatchingSink
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 
 STARVED = 2_000  # records fed under the limit
 

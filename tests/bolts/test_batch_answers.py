@@ -11,7 +11,7 @@ from batching_kit import ScriptedSink, ScriptedStore, give
 from sink_kit import Recorder, alert, feed, opened, until
 
 from bolts.sinks import batching
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 
 
 class Overheard:

@@ -14,7 +14,7 @@ from sink_kit import Recorder, alert, feed, opened, task, until
 
 from bolts.sinks import batching, retry
 from bolts.sinks.contract import SinkStoreBroken, StoreAway
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.errors import NotYet, WorkerError
 
 

@@ -31,7 +31,8 @@ from sink_kit import (
     until,
 )
 
-from topology.components import Source, Tuple
+from topology.core.source import Source
+from topology.core.tuples import Tuple
 from topology.errors import ConfigurationError
 from topology.records import Record
 

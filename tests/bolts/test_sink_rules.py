@@ -6,7 +6,7 @@ import pytest
 from sink_kit import KINDS, SOURCE, Alert, Kind, alert, feed, opened
 
 from bolts import JsonLinesSink
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

@@ -16,7 +16,9 @@ from acker.roots import owner, pack
 from bolts.sinks.contract import SinkStore, StoreAway, Written
 from bridge.files.segments import Segments, read_segment
 from bridge.handover.bolt import HandOver
-from topology.components import Source, Task, Tuple
+from topology.components import Task
+from topology.core.source import Source
+from topology.core.tuples import Tuple
 from topology.groupings import slot_of_identity, task_of_slot
 from topology.storage.directory.state_dir import MemoryNotes
 from topology.testing.sinks import SinkSubject

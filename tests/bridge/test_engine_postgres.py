@@ -28,7 +28,7 @@ from bridge.engine.query import stored
 from bridge.engine.rows import REJECTED, EngineRow, batch_of, position_of, rejected_of, row_of, rows_of
 from bridge.queries.options import DEFAULT
 from topology import Record, Tuple
-from topology.components import Source
+from topology.core.source import Source
 from topology.records import encode
 
 pytestmark = [needs_spark, pytest.mark.service("postgres"), pytest.mark.timeout(240)]

@@ -22,7 +22,7 @@ from bridge.engine.stage import Routing
 from bridge.engine.user_errors import ComponentRaised
 from spouts import Items
 from topology import Bolt, Collector, Reject, Task, Topology, Tuple
-from topology.components import Source
+from topology.core.source import Source
 from topology.errors import StartError
 from topology.records import encode
 from topology.runtime.clock import LoopClock

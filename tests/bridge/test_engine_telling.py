@@ -20,7 +20,7 @@ from bridge.engine.stage import LazyState, Routing, StageBolts
 from bridge.engine.user_errors import ComponentRaised, RaisedNotes, at_input, error_lines
 from spouts import Items
 from topology import Bolt, Collector, Config, Record, State, Task, Topology, Tuple
-from topology.components import Source
+from topology.core.source import Source
 from topology.errors import ConfigurationError, WorkerError
 from topology.records import encode
 from topology.runtime.clock import LoopClock

@@ -14,7 +14,8 @@ from zmq.utils.monitor import recv_monitor_message
 
 from acker.roots import owner
 from topology import Record
-from topology.components import Source, Tuple
+from topology.core.source import Source
+from topology.core.tuples import Tuple
 from topology.plan import plan
 from topology.runtime.links.codec import FRAME_BYTES_MAX, WireCodec, pack
 from topology.runtime.links.protocol import FRAME_VERSION, Content, Frame, Greeting, Kind

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from topology import Bolt, Config, Message, Record, Spout, Topology, Tuple
-from topology.components import Source
+from topology.core.source import Source
 from topology.plan import Plan, plan
 from topology.runtime.clock import LoopClock
 from topology.runtime.links.carrier import WireCarrier

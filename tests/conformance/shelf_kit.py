@@ -12,7 +12,8 @@ from bolts.sinks.batching import BatchingSink
 from bolts.sinks.contract import SinkStore, StoreAway, Written
 from bolts.sinks.keys import WriteCounts
 from bolts.sinks.values import BadValue, plain
-from topology.components import Collector, Tuple
+from topology.components import Collector
+from topology.core.tuples import Tuple
 from topology.testing.sinks import SinkSubject
 from topology.testing.sinks.driver import SinkItem
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from bolts import JsonLinesSink, SqliteSink
 from bolts.sinks.batching import BatchingSink
 from bolts.sinks.contract import SinkStore, StoreAway, Written
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.testing.sinks import SinkSubject
 
 FEW = {"batch": 50, "within_ms": 2.0}

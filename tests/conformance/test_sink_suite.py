@@ -11,7 +11,8 @@ from shelf_kit import Shelf, ShelfSink, ShelfStore, ShelfSubject, UpsertStore
 
 from bolts.sinks.batching import BatchingSink
 from bolts.sinks.contract import SinkStore, SinkStoreBroken, StoreAway, Written
-from topology.components import Collector, Tuple
+from topology.components import Collector
+from topology.core.tuples import Tuple
 from topology.errors import WorkerError
 from topology.testing.sinks import SINK_CHECKS, SinkSubject, check_sink, driver, suite
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-NOT_COPIED = (".git", ".venv", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis", "build", "dist", "runs")
+NOT_COPIED = (".git", ".venv", "*.egg-info", "__pycache__", "*.so", ".*_cache", ".hypothesis", "build", "dist", "runs")
 PATIENCE_S = 240.0  # for what takes ten seconds on a quiet machine
 
 

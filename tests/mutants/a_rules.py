@@ -96,26 +96,26 @@ MUTANTS: Final = (
     Mutant(
         rule="A5",
         breaks="a coroutine that a plain `process` returned is dropped, and its input acked",
-        file="topology/runtime/tasks/executor.py",
-        old="""                        if waits(outputs):
-                            self.begin_waiting(tup, outputs)
-                            if len(self.under_way) >= self.concurrency:
-                                break
-                            continue
+        file="topology/runtime/hot/hot_path.py",
+        old="""                    if waits(outputs):
+                        executor.begin_waiting(tup, outputs)
+                        if len(executor.under_way) >= executor.concurrency:
+                            break
+                        continue
 """,
-        new="""                        if waits(outputs):
-                            outputs.close()
-                            outputs = ()
+        new="""                    if waits(outputs):
+                        outputs.close()
+                        outputs = ()
 """,
         test=f"{STATES}test_a_coroutine_returned_by_a_sync_process_is_awaited_A5",
     ),
     Mutant(
         rule="A6",
         breaks="outputs of `process` leave before it has returned",
-        file="topology/runtime/tasks/executor.py",
-        old="                            outputs = [first, second, *collected(outputs)]",
-        new="                            emit([first, second], tup)\n"
-        "                            outputs = collected(outputs)",
+        file="topology/runtime/hot/hot_path.py",
+        old="                        outputs = [first, second, *collected(outputs)]",
+        new="                        outbox.emit([first, second], tup)\n"
+        "                        outputs = collected(outputs)",
         test=f"{STATES}test_outputs_of_a_failed_input_never_leave_A6",
     ),
     Mutant(
@@ -163,9 +163,9 @@ MUTANTS: Final = (
         rule="A7",
         breaks="a root that is open already can be begun",
         file="acker/ledger.py",
-        old="        previous = self._young.setdefault(root, tree)\n"
+        old="        previous = self.young.setdefault(root, tree)\n"
         '        assert previous is tree, "a root is begun once"',
-        new="        self._young[root] = tree",
+        new="        self.young[root] = tree",
         test=f"{LEDGER}test_a_root_can_not_be_begun_twice_while_it_is_open",
     ),
     Mutant(
@@ -180,7 +180,7 @@ MUTANTS: Final = (
         rule="A8",
         breaks="an ack is no progress: a tree that is worked on expires",
         file="acker/ledger.py",
-        old="            self._young[root] = tree\n        left = tree.value ^ value",
+        old="            self.young[root] = tree\n        left = tree.value ^ value",
         new="            self._old[root] = tree\n        left = tree.value ^ value",
         test=f"{LEDGER}test_a_tree_that_makes_progress_never_expires",
     ),
@@ -188,8 +188,8 @@ MUTANTS: Final = (
         rule="A8",
         breaks="young trees expire together with the old ones",
         file="acker/ledger.py",
-        old="            expired = list(self._old.values())\n            self._old, self._young = self._young, {}",
-        new="            expired = self.trees()\n            self._old, self._young = {}, {}",
+        old="            expired = list(self._old.values())\n            self._old, self.young = self.young, {}",
+        new="            expired = self.trees()\n            self._old, self.young = {}, {}",
         test=f"{DEADLINES}test_a_tuple_that_was_lost_is_replayed_after_one_to_two_timeouts_A8",
     ),
     Mutant(
@@ -212,7 +212,7 @@ MUTANTS: Final = (
         rule="A9",
         breaks="a touch is no progress",
         file="acker/ledger.py",
-        old="        if tree is not None:\n            self._young[root] = tree\n        elif",
+        old="        if tree is not None:\n            self.young[root] = tree\n        elif",
         new="        if tree is not None:\n            self._old[root] = tree\n        elif",
         test=f"{LEDGER}test_a_touched_tree_does_not_expire",
     ),

@@ -47,9 +47,9 @@ MUTANTS: Final = (
     Mutant(
         rule="B1",
         breaks="on the short way all emissions for one input have one identity",
-        file="topology/runtime/tasks/outbox.py",
-        old="            seed += 1\n            staged.append(Tuple",
-        new="            staged.append(Tuple",
+        file="topology/runtime/hot/hot_path.py",
+        old="        seed += 1\n",
+        new="",
         test=f"{SHORT_WAY}test_identities_are_the_same_by_both_ways_B1",
     ),
     Mutant(
@@ -167,9 +167,9 @@ MUTANTS: Final = (
     Mutant(
         rule="B6",
         breaks="an executor takes the newest of its queue first",
-        file="topology/runtime/tasks/executor.py",
-        old="popleft, process, emit, ack = self.queue.popleft,",
-        new="popleft, process, emit, ack = self.queue.pop,",
+        file="topology/runtime/hot/hot_path.py",
+        old="popleft, process, home = executor.queue.popleft,",
+        new="popleft, process, home = executor.queue.pop,",
         test=f"{RULES_B}test_tuples_from_one_task_to_one_task_arrive_in_order_B6",
     ),
     Mutant(
@@ -288,7 +288,7 @@ MUTANTS: Final = (
         rule="B13",
         breaks="the test kit hands records over as they are",
         file="topology/runtime/tasks/checked_outbox.py",
-        old="            staged[index] = queue, _with_record(tup, copied)",
+        old="            staged[index] = queue, tup.carrying(copied)",
         new="            pass",
         test=f"{RULES_B}test_the_kit_gives_each_task_a_record_of_its_own_from_its_bytes_B13",
     ),

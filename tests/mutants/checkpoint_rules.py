@@ -372,7 +372,7 @@ MUTANTS: Final = (
     Mutant(
         rule="P9",
         breaks="after a going back all is emitted again at once, however much that is",
-        file="topology/runtime/tasks/pending.py",
+        file="topology/runtime/tasks/replays.py",
         old=" and len(due) < room:",
         new=":",
         test="tests/runtime/state/test_durabilities.py::"

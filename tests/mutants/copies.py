@@ -28,7 +28,7 @@ COPIED: Final = (
     *("acker", "topology", "spouts", "bolts", "bridge", "kedge.py", "kedge_pytest.py"),
     *("examples", "tests", "pyproject.toml"),
 )
-NOT_COPIED: Final = shutil.ignore_patterns("__pycache__", ".*", "*.db*")
+NOT_COPIED: Final = shutil.ignore_patterns("__pycache__", ".*", "*.db*", "*.so")  # what is compiled is not patched
 TEST_LIMIT_S: Final = 20.0  # of one test; longer hangs
 REST_LIMIT_S: Final = 40.0  # of all else that a process does; longer, and it is killed
 SAID_MAX: Final = 2_000  # characters of a process's output that are shown where it went wrong

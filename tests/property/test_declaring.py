@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from acker.identity import copy_of, edge
 from topology import Bolt, Collector, DeclarationError, Grouping, Message, Record, Spout, Topology, Tuple
 from topology.checks.declaration import mistakes, warnings
-from topology.components import Source
+from topology.core.source import Source
 from topology.plan import plan
 from topology.runtime.tasks.outbox import outbox_of
 from topology.testing import Captured, ScriptedSpout, run_topology

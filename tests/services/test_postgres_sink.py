@@ -10,7 +10,8 @@ import sink_kit
 from postgres_kit import Database
 from sink_kit import Alert, Level, Recorder, Sample, Verdict, alert, feed, opened, sink_key, stored, tup
 
-from topology.components import Source, Tuple
+from topology.core.source import Source
+from topology.core.tuples import Tuple
 from topology.records import Record
 
 pytestmark = pytest.mark.service("postgres")

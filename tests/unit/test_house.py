@@ -70,7 +70,9 @@ MAY_USE_MSGSPEC = {
     "acker/ledger.py": "an open tree is a struct that the garbage collector need not visit",
     "topology/cli/dead_letters.py": "a dead letter is shown without the class of its record",
     "topology/loading/settings.py": "the text of a --set becomes a value of the parameter's type",
-    "topology/components.py": "messages and tuples: the cheapest typed struct there is",
+    "topology/components.py": "messages: the cheapest typed struct there is",
+    "topology/core/source.py": "part of each tuple",
+    "topology/core/tuples.py": "tuples: the cheapest typed struct there is",
     "topology/groupings.py": "the byte form of a key that is a record",
     "topology/records.py": "records and their codecs",
     "topology/storage/directory/shape.py": "what an earlier run has noted is read by type",
@@ -102,9 +104,7 @@ MAY_USE_MSGSPEC = {
     "topology/runtime/links/columns.py": "the parts of a frame's body are structs",
     "topology/runtime/links/codec.py": "the byte form of frames",
     "topology/runtime/process/orders.py": "a status becomes bytes on the control socket",
-    **dict.fromkeys(
-        ("topology/exact_types.py", "topology/runtime/tasks/checked_outbox.py"), "records checked by their byte form"
-    ),
+    "topology/exact_types.py": "records checked by their byte form",
     "bridge/arrow/schema.py": "columns become records, checked by their types",
     **{f"bolts/sinks/{name}.py": "where bytes are stored" for name in STORING},
 }

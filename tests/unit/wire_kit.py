@@ -7,7 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 from topology import Bolt, Message, Record, Spout, Topology
-from topology.components import Source, Tuple
+from topology.core.source import Source
+from topology.core.tuples import Tuple
 from topology.plan import plan
 from topology.runtime.failures import Failure
 from topology.runtime.links.codec import WireCodec

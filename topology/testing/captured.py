@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, Final, Generic, Never
 
-from topology.components import Bolt, Collector, R, Task, Tuple
+from topology.components import Bolt, Collector, R, Task
+from topology.core.tuples import Tuple
 
 SHOWN_MAX: Final = 3  # records in its repr
 

@@ -27,7 +27,7 @@ from bolts.sinks.postgres.table import PostgresTable, shown_row
 from bolts.sinks.upsert import Upsert
 from bolts.sinks.values import shown
 from topology.codes.settings import POSTGRES_TABLE_CLASS_CONFLICT, POSTGRES_TABLE_MISMATCH
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.errors import ConfigurationError
 from topology.records import Record
 from topology.secrets import Secret

@@ -20,7 +20,7 @@ from bolts.sinks.sqlite.table import SOUGHT_AT_ONCE, SqliteTable, data_problem, 
 from bolts.sinks.upsert import Upsert
 from bolts.sinks.values import shown
 from topology.codes.settings import SQLITE_TABLE_CLASS_CONFLICT, SQLITE_TABLE_MISMATCH
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.errors import ConfigurationError
 from topology.records import Record
 

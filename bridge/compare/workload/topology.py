@@ -22,7 +22,8 @@ from typing import Any, ClassVar, Final, Never
 from bridge.compare.folder import end_with
 from bridge.compare.workload.feeder import FIFO, mapped
 from bridge.compare.workload.script import ScriptedMessages, ScriptSource, SourceTurns
-from topology.components import Bolt, Collector, Message, Positions, Spout, Task, Tuple
+from topology.components import Bolt, Collector, Message, Positions, Spout, Task
+from topology.core.tuples import Tuple
 from topology.graph import Declared, Graph, Input, Place
 from topology.groupings import Global
 from topology.loading.load import LoadTarget, load

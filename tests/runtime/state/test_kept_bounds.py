@@ -13,7 +13,7 @@ from positions_kit import Stuck
 from runtime_kit import Number, line
 
 from topology import Bolt, Config, Message, Positions, Record, Spout, State, Task, Topology, Tuple
-from topology.components import Source
+from topology.core.source import Source
 from topology.filesystem.files import DiskFiles
 from topology.groupings import key_bytes
 from topology.runtime.embedded.run import EmbeddedRun

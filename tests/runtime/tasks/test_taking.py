@@ -11,7 +11,7 @@ from acker.frontier import Decided, Frontier, Note
 from acker.roots import NUMBER_SHIFT, owner
 from bolts import SqliteSink
 from topology import Bolt, Collector, Config, Reject, Topology, Tuple, TupleStateError
-from topology.components import Source
+from topology.core.source import Source
 from topology.runtime.tasks.batch_executor import BatchExecutor, takes_many
 from topology.runtime.tasks.collector import CollectingExecutor
 from topology.testing import Captured, ScriptedSpout, Watch, run_topology

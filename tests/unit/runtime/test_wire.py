@@ -26,7 +26,7 @@ from wire_kit import (
     tup,
 )
 
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.groupings import key_bytes
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.links import columns

@@ -18,7 +18,7 @@ from wire_kit import (
     tup,
 )
 
-from topology.components import Source
+from topology.core.source import Source
 from topology.runtime.failures import OWN, Failure, Reason
 from topology.runtime.links.columns import COLUMN_MAX, TRACE_MAX, Body, Group, column
 from topology.runtime.links.protocol import FrameError

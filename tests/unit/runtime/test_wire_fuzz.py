@@ -27,7 +27,7 @@ from wire_kit import (
     tup,
 )
 
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.links.codec import FRAME_BYTES_MAX, pack, unpack
 from topology.runtime.links.columns import CHECKPOINTS, Body, Group, column

@@ -20,8 +20,9 @@ from topology.runtime.dead_letters.queries import Answering
 from topology.runtime.dead_letters.replay import LetterReplay, Revival
 from topology.runtime.dead_letters.subscribers import LetterSubscribers
 from topology.runtime.failures import Failure
+from topology.runtime.hot.message_tree import MessageTree
+from topology.runtime.hot.pending import Pending
 from topology.runtime.poison.trials import Trials
-from topology.runtime.tasks.pending import Pending
 from topology.runtime.tasks.spout_task import SpoutTask
 from topology.storage.dead_questions import DeadAnswer, DeadAsk
 from topology.storage.values import Letter
@@ -40,7 +41,7 @@ class DeadLettersHost(DeliveryHost, Protocol):
 
     @property
     def sources_ended(self) -> asyncio.Event: ...
-    def died(self, spout_task: SpoutTask, tree: Pending, failure: Failure, letter: str) -> None: ...
+    def died(self, spout_task: SpoutTask, tree: MessageTree, failure: Failure, letter: str) -> None: ...
 
 
 class DeadLetters:
@@ -208,6 +209,6 @@ class DeadLetters:
         self._replay.close()
 
 
-def _numbers(tree: Pending) -> frozenset[int]:
+def _numbers(tree: MessageTree) -> frozenset[int]:
     """Return the message numbers that this tree has had."""
     return frozenset((message_of(tree.root), *tree.renamed))

@@ -20,9 +20,10 @@ from topology.errors import Reject
 from topology.runtime.dead_letters.letter import altered
 from topology.runtime.dead_letters.letter_store import LetterStore
 from topology.runtime.failures import DEAD_AT_ONCE, OWN, Failure, Reason
+from topology.runtime.hot.message_tree import MessageTree
 from topology.runtime.tasks.interfaces import DownstreamTask, FedQueue
 from topology.runtime.tasks.outbox import Outbox, Staged
-from topology.runtime.tasks.pending import Pending, Replays
+from topology.runtime.tasks.replays import Replays
 from topology.runtime.tasks.retry_policy import GivingUp
 from topology.runtime.telemetry.failure_log import Reporter
 from topology.storage.values import Letter
@@ -43,7 +44,7 @@ class LetterRoute:
     below: Sequence[FedQueue]
 
 
-class Delivery(Pending, kw_only=True):
+class Delivery(MessageTree, kw_only=True):
     """A letter in flight. `message.record` is what is emitted for it, with `origin` and `identity`. `lost` counts how
     often a worker or a link was lost meanwhile."""
 
@@ -145,7 +146,7 @@ class Deliveries:
     def waiting(self) -> int:
         return len(self._open) - len(self._under_way) + len(self._replays)
 
-    def later(self) -> list[Pending]:
+    def later(self) -> list[Delivery]:
         """Return trees that wait for another attempt or for room. Their message numbers are not done (D5)."""
         return [*self._replays.trees(), *self._for_room]
 
@@ -227,7 +228,7 @@ class Deliveries:
             self.home.reported(failure)
             self.failed_tree(tree, failure)
             return
-        outbox.emitted += 1
+        outbox.count(1)
         if not tree.value:  # a custom grouping chose no task
             self.completed([tree])
             return
@@ -239,7 +240,7 @@ class Deliveries:
             if reader.queue:
                 reader.wake()
 
-    def _again(self, trees: Sequence[Pending]) -> None:
+    def _again(self, trees: Sequence[Delivery]) -> None:
         for tree in trees:
             assert isinstance(tree, Delivery), "only letters wait here"
             self.again(tree)

@@ -17,7 +17,8 @@ import msgspec
 
 from acker.anchoring import MAX_ROOTS
 from acker.roots import UNTRACKED
-from topology.components import Source, Tuple
+from topology.core.source import Source
+from topology.core.tuples import Tuple
 from topology.plan import Plan, Subscription
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.links.columns import (
@@ -274,7 +275,7 @@ def _readable(records: bytes, tuples: list[Tuple[Any]], reading: _Reading, faile
     found = []
     for tup, part in zip(tuples, parts, strict=True):
         try:
-            found.append(msgspec.structs.replace(tup, record=reading.decode_one(part)))
+            found.append(tup.carrying(reading.decode_one(part)))
         except Exception as error:  # the same, or what a user's type raises when it is made
             _fail([tup], reading.undecodable(error), failed)
     return found

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 
 from acker.anchoring import MAX_ROOTS
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.links.protocol import Failed, FrameError
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.runtime.failures import Failure
 from topology.runtime.links.protocol import Carrier, Codec, Content, Failed, Frame, Greeting, Kind, Session
 from topology.runtime.queue_limits import QUEUE_HIGH

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from acker.ledger import Ledger
 from acker.roots import worker_of, worker_of_owner
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.plan import Plan
 from topology.runtime.failures import Failure
 from topology.runtime.links.peer import Peer, RemoteQueue

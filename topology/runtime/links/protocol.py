@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.runtime.failures import Failure
 
 FRAME_VERSION: Final = 2  # version of frames, their bytes and meaning; both ends must have the same

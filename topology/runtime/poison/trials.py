@@ -32,6 +32,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from topology.codes.runtime import REPLAYING_ONE_BY_ONE
 from topology.runtime.checkpoints.worker_checkpoints import WorkerCheckpoints
 from topology.runtime.failures import Failure, Reason
+from topology.runtime.hot.pending import Pending
 from topology.runtime.poison.frequent_marks import UNKEPT_MAX, CloseMarks
 from topology.runtime.poison.records import TrialNotes
 from topology.runtime.poison.suspects import (
@@ -46,7 +47,6 @@ from topology.runtime.poison.suspects import (
     suspicion,
 )
 from topology.runtime.poison.turns import Alone, TrialTurns
-from topology.runtime.tasks.pending import Pending
 from topology.runtime.tasks.spout_task import SpoutTask
 from topology.storage.values import Loaded, Mark, Trial
 

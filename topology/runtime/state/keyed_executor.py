@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from acker.frontier import Decided
 from acker.roots import NUMBER_SHIFT, message_of
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.records import Record
 from topology.runtime.failures import Reason
 from topology.runtime.queue_limits import QUEUE_HIGH

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from topology.codes.tuples import STATE_RECORD_TOO_LONG
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.errors import EmitError
 from topology.records import Record
 from topology.runtime.checkpoints.log_commit import LogCommit

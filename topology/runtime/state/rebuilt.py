@@ -7,7 +7,7 @@ outputs leave at once, anchored to it. How many are held is bounded: there the s
 from collections.abc import Sequence
 from typing import Any
 
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.records import Record
 from topology.runtime.state.keyed_executor import messages_of
 from topology.runtime.state.known_inputs import ENTRY_BYTES, KnownInput, Pair

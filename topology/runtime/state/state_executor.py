@@ -15,11 +15,12 @@ from typing import Any, Final
 from acker.frontier import Frontier
 from acker.identity import edge
 from acker.roots import NUMBER_SHIFT
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.records import Record, encoded
 from topology.runtime.checkpoints.log_commit import LogCommit
 from topology.runtime.current_task import entered
 from topology.runtime.failures import Reason
+from topology.runtime.hot.outputs import END, OUTPUTS_MAX, collected, waits
 from topology.runtime.state.due_times import Due
 from topology.runtime.state.key_values import KeyValues, timers_in
 from topology.runtime.state.keyed_executor import SerialByKeyExecutor, messages_of
@@ -29,7 +30,6 @@ from topology.runtime.state.packed_outputs import NOTHING, PackedOutputs
 from topology.runtime.state.timers import TaskTimers
 from topology.runtime.state.value import StateCodec, StateValue
 from topology.runtime.tasks.executor import drive
-from topology.runtime.tasks.outputs import END, OUTPUTS_MAX, collected, waits
 from topology.storage.encoding.entries import KnownEntry, OutputClass
 from topology.storage.values import Changes, EntryRow, Mark, StateRow
 

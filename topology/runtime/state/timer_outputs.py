@@ -9,7 +9,8 @@ from typing import Any
 
 from acker.ledger import Ledger, Tree
 from acker.roots import RootSource, message_of
-from topology.components import Source, Tuple
+from topology.core.source import Source
+from topology.core.tuples import Tuple
 from topology.records import Record
 from topology.runtime.current_task import TaskPlace, entered
 from topology.runtime.failures import OWN, Failure, Reason

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from acker.identity import timer_pair
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.keys import values_of
 from topology.runtime.current_task import TaskPlace
 from topology.runtime.failures import Failure, Reason

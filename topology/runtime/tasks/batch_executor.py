@@ -14,7 +14,8 @@ from typing import Any, Final, Protocol
 from acker.frontier import Decided
 from acker.identity import edge
 from acker.roots import NUMBER_SHIFT
-from topology.components import Collector, Tuple
+from topology.components import Collector
+from topology.core.tuples import Tuple
 from topology.runtime.failures import Reason
 from topology.runtime.tasks.collector import CollectingExecutor, Open, TaskCollector
 from topology.runtime.tasks.stale import refused

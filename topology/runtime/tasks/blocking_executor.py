@@ -14,9 +14,9 @@ from typing import Any
 from topology.codes.tuples import PROCESS_RETURNED_NO_ITERABLE
 from topology.errors import EmitError
 from topology.records import Record
+from topology.runtime.hot.outputs import collected, waits
 from topology.runtime.tasks.bolt_threads import Daemons
 from topology.runtime.tasks.executor import Executor
-from topology.runtime.tasks.outputs import collected, waits
 
 
 class BlockingExecutor(Executor):

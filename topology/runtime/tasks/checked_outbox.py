@@ -5,13 +5,8 @@ to the exact types of its fields (B13). Otherwise the input that emitted it fail
 Every delivery carries a record of its own. Must not know ledgers or spouts.
 """
 
-from typing import Any
-
-import msgspec
-
 from topology import exact_types
 from topology.codes.tuples import RECORD_ROUND_TRIP_FAILED
-from topology.components import Tuple
 from topology.errors import RecordError
 from topology.records import Record
 from topology.runtime.tasks.outbox import Outbox, Staged, StreamOutlet
@@ -40,7 +35,7 @@ class CheckedOutbox(Outbox):
         copies = self._copies(record, len(staged) - before)
         for index, copied in enumerate(copies, before):
             queue, tup = staged[index]
-            staged[index] = queue, _with_record(tup, copied)
+            staged[index] = queue, tup.carrying(copied)
         return value
 
     def _copies(self, record: Record, count: int) -> list[Record]:
@@ -51,7 +46,3 @@ class CheckedOutbox(Outbox):
             raise RecordError(
                 f"{self.component!r} emitted {record!r:.200}: {error}", code=RECORD_ROUND_TRIP_FAILED
             ) from None
-
-
-def _with_record(tup: Tuple[Any], record: Record) -> Tuple[Any]:
-    return msgspec.structs.replace(tup, record=record)

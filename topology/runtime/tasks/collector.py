@@ -17,12 +17,12 @@ from topology.codes.tuples import (
     KEY_WITHOUT_ANCHOR,
     TUPLE_ALREADY_FINISHED,
 )
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.errors import EmitError, TupleStateError
 from topology.records import Record
 from topology.runtime.failures import Failure, Reason
+from topology.runtime.hot.outputs import waits
 from topology.runtime.tasks.executor import Executor
-from topology.runtime.tasks.outputs import waits
 from topology.runtime.tasks.stale import refused
 
 Name = tuple[type, frozenset[int]]  # a stream, and the identities of the anchors
@@ -113,7 +113,7 @@ class TaskCollector:
             edges = executor.home.subtrees.begin(executor.component, named[0], edges, roots)
         register(opens, edges)
         outbox.send(staged)
-        outbox.emitted += 1
+        outbox.count(1)
         executor.wake_downstream()
 
     def _by_ordinal(self, record: Record, holder: Open, name: Name) -> int:

@@ -11,21 +11,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
-from types import GeneratorType
 from typing import Any, Final
 
 from acker.frontier import Decided
 from acker.identity import edge
 from topology.codes.tuples import PROCESS_FINISHES_INPUT
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.errors import Reject, TupleStateError
 from topology.records import Record
 from topology.runtime.current_task import HERE, TaskPlace
 from topology.runtime.failures import Failure, Reason, could_not_emit
+from topology.runtime.hot.hot_path import work
+from topology.runtime.hot.outputs import being_cancelled, collected, outcome, waits
 from topology.runtime.queue_limits import QUEUE_HIGH, QUEUE_LOW
 from topology.runtime.tasks.interfaces import DownstreamTask, TreeHome
 from topology.runtime.tasks.outbox import Outbox
-from topology.runtime.tasks.outputs import END, OUTPUTS_MAX, being_cancelled, collected, outcome, too_many, waits
 from topology.runtime.waiting_room import WaitingRoom
 from topology.user_frames import described, text_of
 
@@ -394,7 +394,7 @@ class Executor:
         for record in records:
             origin, identity = random.getrandbits(64) or 1, random.getrandbits(64) or 1
             self.outbox.stage(staged, record, origin, identity, 0, (), task)
-            self.outbox.emitted += 1
+            self.outbox.count(1)
         self.outbox.send(staged)
         self.wake_downstream()
 
@@ -403,56 +403,7 @@ class ProcessExecutor(Executor):
     """Drives a bolt's `process(record)`."""
 
     def slice(self, count: int) -> int:
-        popleft, process, emit, ack = self.queue.popleft, self.bolt.process, self.outbox.emit, self.home.ack
-        done = []  # trees that this slice completes
-        last = value = 0  # acks of tuples in a row that belong to one tree leave as one
-        taken = 0
-        while taken < count:
-            tup = popleft()
-            taken += 1
-            try:
-                outputs = process(tup.record)
-                if outputs is None:
-                    sent = 0
-                else:
-                    kind = type(outputs)
-                    if kind is GeneratorType:
-                        first = next(outputs, END)
-                        second = END if first is END else next(outputs, END)
-                        if second is END:  # as most have it: nothing or one, and no list
-                            outputs = () if first is END else (first,)
-                        else:
-                            outputs = [first, second, *collected(outputs)]
-                    elif kind is list or kind is tuple:
-                        if len(outputs) > OUTPUTS_MAX:
-                            raise too_many()
-                    else:
-                        if waits(outputs):
-                            self.begin_waiting(tup, outputs)
-                            if len(self.under_way) >= self.concurrency:
-                                break
-                            continue
-                        outputs = collected(outputs)
-                    sent = emit(outputs, tup) if outputs else 0
-            except BaseException as error:
-                self.raised(tup, error)
-                continue
-            if tup.others:
-                self.ack_input(tup, sent)
-                continue
-            root = tup.root
-            if root != last:
-                if last and (tree := ack(last, value)) is not None:
-                    done.append(tree)
-                last, value = root, 0
-            tag = tup.source.tag
-            value ^= sent ^ (edge(tup.identity, tag) if tag else tup.identity)
-        if last and (tree := ack(last, value)) is not None:
-            done.append(tree)
-        if done:
-            self.home.completed(done)
-        self.executed += taken
-        return taken
+        return work(self, count)
 
 
 def drive(readers: Sequence[DownstreamTask]) -> None:

@@ -13,7 +13,7 @@ from acker.ledger import Ledger
 from acker.marks import Lane, Marks, Reached
 from topology.components import Positions
 from topology.runtime.checkpoints.worker_checkpoints import WorkerCheckpoints
-from topology.runtime.tasks.pending import Pending
+from topology.runtime.hot.pending import Pending
 from topology.storage.rescale.positions import positions
 from topology.storage.values import Begun, Changes, Loaded, Mark, Span
 

@@ -13,12 +13,14 @@ from xxhash import xxh3_64_intdigest
 
 from acker.identity import MASK, copy_of, derive, edge, keyed_salt, salt
 from topology.codes.tuples import DIRECT_EMIT_WITHOUT_TASK, TASK_WITHOUT_DIRECT_READER, UNDECLARED_RECORD_CLASS
-from topology.components import Source, Tuple
+from topology.core.source import Source
+from topology.core.tuples import Tuple
 from topology.dead_letters import DeadLetter
 from topology.errors import EmitError
 from topology.groupings import Direct, Global, Grouping, LocalOrShuffle, Many, ManyTargets, One, OneTarget
 from topology.plan import Plan, Subscription
 from topology.records import Record
+from topology.runtime.hot.hot_path import Plain, emit
 
 Staged = list[tuple["TupleQueue", Tuple[Any]]]
 
@@ -71,21 +73,15 @@ class StreamOutlet:
         self.counted_salt = salt(f"{topology_id}\0{known_as}", f"\0count {cls.__name__}")
         self.routes = routes
         only = routes[0] if len(routes) == 1 and routes[0].one is not None and not routes[0].source.tag else None
-        self.plain = Plain(self, only) if only is not None else None
+        self.plain = _plain(self, only) if only is not None else None
 
 
-class Plain:
+def _plain(outlet: StreamOutlet, route: Route) -> Plain:
     """The commonest case, laid out flat: one stream, read once, each tuple by one task; `one` is None where that is
     always the same, whose queue then is the only one."""
-
-    def __init__(self, outlet: StreamOutlet, route: Route) -> None:
-        self.cls = outlet.cls
-        self.salt, self.counted_salt = outlet.salt, outlet.counted_salt
-        self.source = route.source
-        self.one = route.one if route.fixed is None else None
-        self.queues = route.queues if route.fixed is None else [route.fixed]
-        self.append = self.queues[0].append
-        self.extend = self.queues[0].extend
+    one = route.one if route.fixed is None else None
+    queues = route.queues if route.fixed is None else [route.fixed]
+    return Plain(outlet.cls, outlet.salt, outlet.counted_salt, route.source, one, queues)
 
 
 class Outbox:
@@ -93,11 +89,20 @@ class Outbox:
 
     def __init__(self, component: str, outlets: list[StreamOutlet], known_as: str = "", topology_id: str = "") -> None:
         self.component = component
-        self.emitted = 0
+        self._emitted = 0
         self._key_salt = salt(f"{topology_id}\0{known_as or component}", "\0key")
         self._outlets = {outlet.cls: outlet for outlet in outlets}
         only = outlets[0] if len(outlets) == 1 else None
-        self.plain = only.plain if only else None
+        self._flat = self.plain = only.plain if only else None
+
+    @property
+    def emitted(self) -> int:
+        """Emissions, replays' too; it only grows."""
+        return self._emitted + (self._flat.emitted if self._flat is not None else 0)
+
+    def count(self, emissions: int) -> None:
+        """Count emissions that were staged, and sent."""
+        self._emitted += emissions
 
     def emit(self, records: Sequence[Record], tup: Tuple[Any]) -> int:
         """Sends what one input caused, anchored to it. Returns the XOR of the edges that left.
@@ -105,54 +110,13 @@ class Outbox:
         Raises EmitError, or what a custom grouping raises; then nothing has left.
         """
         plain = self.plain
-        if plain is None:
-            return self._emit_several(records, tup)
-        if plain.one is not None:
-            return self._emit_dealt(plain, plain.one, records, tup)
-        cls, seed, source = plain.cls, plain.salt, plain.source
-        origin, root, others = tup.origin, tup.root, tup.others
-        parent = tup.identity.to_bytes(8, "little")  # and below, `derive` without the call
-        if len(records) == 1 and type(record := records[0]) is cls:
-            identity = xxh3_64_intdigest(parent, seed) or 1
-            plain.append(Tuple(record, origin, identity, root, others, source))
-            self.emitted += 1
-            return identity
-        value = 0
-        staged = []
-        for record in records:
-            if type(record) is not cls:
-                raise self._undeclared(record)
-            identity = xxh3_64_intdigest(parent, seed) or 1
-            value ^= identity
-            seed += 1
-            staged.append(Tuple(record, origin, identity, root, others, source))
-        plain.extend(staged)
-        self.emitted += seed - plain.salt
-        return value
-
-    def _emit_dealt(self, plain: Plain, one: One, records: Sequence[Record], tup: Tuple[Any]) -> int:
-        cls, seed, source, queues = plain.cls, plain.salt, plain.source, plain.queues
-        origin, root, others = tup.origin, tup.root, tup.others
-        parent = tup.identity.to_bytes(8, "little")
-        value = 0
-        staged = []
-        for record in records:
-            if type(record) is not cls:
-                raise self._undeclared(record)
-            identity = xxh3_64_intdigest(parent, seed) or 1
-            value ^= identity
-            seed += 1
-            staged.append((queues[one(record, identity)], Tuple(record, origin, identity, root, others, source)))
-        for queue, copy in staged:
-            queue.append(copy)
-        self.emitted += seed - plain.salt
-        return value
+        return emit(plain, records, tup, self.undeclared) if plain is not None else self._emit_several(records, tup)
 
     def _emit_several(self, records: Sequence[Record], tup: Tuple[Any]) -> int:
         staged: Staged = []
         value = self.stage_all(staged, records, tup)
         self.send(staged)
-        self.emitted += len(records)
+        self._emitted += len(records)
         return value
 
     def stage_all(self, staged: Staged, records: Sequence[Record], tup: Tuple[Any]) -> int:
@@ -176,12 +140,12 @@ class Outbox:
             queue = plain.queues[0] if plain.one is None else plain.queues[plain.one(record, identity)]
             origin = xxh3_64_intdigest(key, self._key_salt) or 1
             queue.append(Tuple(record, origin, identity, tup.root, tup.others, plain.source))
-            self.emitted += 1
+            self._emitted += 1
             return identity
         staged: Staged = []
         value = self.stage_counted(staged, records, tup, key, first)
         self.send(staged)
-        self.emitted += len(records)
+        self._emitted += len(records)
         return value
 
     def stage_counted(self, staged: Staged, records: Sequence[Record], tup: Tuple[Any], key: bytes, first: int) -> int:
@@ -225,7 +189,7 @@ class Outbox:
         """The stream of this record's class. Raises EmitError where the component has not declared it."""
         found = self._outlets.get(type(record))
         if found is None:
-            raise self._undeclared(record)
+            raise self.undeclared(record)
         return found
 
     @property
@@ -245,7 +209,7 @@ class Outbox:
         )
         return EmitError(text, code=TASK_WITHOUT_DIRECT_READER)
 
-    def _undeclared(self, record: object) -> EmitError:
+    def undeclared(self, record: object) -> EmitError:
         named = ", ".join(cls.__name__ for cls in self._outlets) or "nothing"
         text = f"{self.component!r} emitted {record!r:.200}; by its annotations it emits {named}"
         return EmitError(text, code=UNDECLARED_RECORD_CLASS)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from topology.config import Config
 from topology.runtime.failures import INFRASTRUCTURE_REPLAYS_MAX, OWN, Failure, Reason
-from topology.runtime.tasks.pending import Pending
+from topology.runtime.hot.pending import Pending
 
 MISTAKE_REPLAYS: Final = 1
 AT_END_REPLAYS: Final = 5

@@ -10,7 +10,8 @@ from acker.identity import MessageId
 from topology.components import Spout
 from topology.runtime.current_task import TaskPlace, entered
 from topology.runtime.failures import Failure, Reason
-from topology.runtime.tasks.pending import Pending
+from topology.runtime.hot.hot_path import begun_together
+from topology.runtime.hot.pending import Pending
 from topology.runtime.telemetry.histogram import Histogram
 from topology.user_frames import described
 
@@ -28,13 +29,8 @@ class SpoutCounters:
     def completed(self, trees: list[Pending], now: float) -> None:
         """Count these messages as acked at loop time `now`."""
         self.acked += len(trees)
-        started_at, same = trees[0].started_at, 0
-        for tree in trees:  # those of one poll began together, and count as one entry
-            if tree.started_at != started_at:
-                self.latency.add(now - started_at, same)
-                started_at, same = tree.started_at, 0
-            same += 1
-        self.latency.add(now - started_at, same)
+        for started_at, count in begun_together(trees):  # those of one poll count as one entry
+            self.latency.add(now - started_at, count)
 
 
 class SpoutCallbacks:

@@ -17,21 +17,23 @@ from acker.identity import MessageId, message_pair, outside_pair
 from acker.marks import Lane
 from acker.roots import ROOT_STEP, RootSource, message_of
 from topology.codes.runtime import DUPLICATE_MESSAGE_ID, NON_INCREASING_ID, UNKNOWN_PARTITION
-from topology.components import Message, Spout, Tuple
+from topology.components import Message, Spout
 from topology.config import Config
-from topology.errors import EmitError, KedgeError, RecordError, Reject
+from topology.errors import KedgeError, RecordError, Reject
 from topology.records import encode
 from topology.runtime.checkpoints.worker_checkpoints import WorkerCheckpoints
 from topology.runtime.current_task import HERE, TaskPlace
 from topology.runtime.failures import DEAD_AT_ONCE, Failure, Reason
+from topology.runtime.hot.hot_path import begin
+from topology.runtime.hot.pending import Pending
 from topology.runtime.tasks.done_messages import DoneMessages
 from topology.runtime.tasks.executor import SLICE_MAX, SLICE_S, drive
 from topology.runtime.tasks.interfaces import DownstreamTask, FedQueue
 from topology.runtime.tasks.marks import NAMES_LAG_MAX, TaskMarks
-from topology.runtime.tasks.outbox import Outbox, Plain, Staged
+from topology.runtime.tasks.outbox import Outbox, Staged
 from topology.runtime.tasks.pauses import Pauses
-from topology.runtime.tasks.pending import Pending, Replays
 from topology.runtime.tasks.polling import Polling
+from topology.runtime.tasks.replays import Replays
 from topology.runtime.tasks.retry_policy import RetryPolicy
 from topology.runtime.tasks.spout_callbacks import SpoutCallbacks, SpoutCounters
 from topology.runtime.tasks.spout_reader import SpoutReader
@@ -305,38 +307,9 @@ class SpoutTask:
             self.home.trials.take(self, trees)
             handled = len(trees)
         elif self.outbox.plain is not None and not self.spout.outside_ids:
-            handled = self._begin_plain(self.outbox.plain, messages, seed, root, now)
+            handled = begin(self.outbox.plain, messages, seed, root, self, now, self.home.ledger)
         for number in range(handled, len(messages)):
             self._begin(Pending(root + number * ROOT_STEP, 0, messages[number], seed, self, now))
-
-    def _begin_plain(self, plain: Plain, messages: Sequence[Message[Any]], seed: int, root: int, now: float) -> int:
-        """Begin trees from `root` on, and let their tuples leave. Return how many.
-
-        Stops at the first message that is unusual, or that has no target; `_begin` handles that one and the rest.
-        """
-        trees, tuples, targets = [], [], []
-        cls, source, one, queues = plain.cls, plain.source, plain.one, plain.queues
-        for message in messages:
-            record = message.record
-            if type(record) is not cls:
-                break
-            try:
-                origin, identity = message_pair(message.id, seed)
-                if one is not None:
-                    targets.append(queues[one(record, identity)])
-            except (TypeError, EmitError):
-                break
-            trees.append(Pending(root, identity, message, seed, self, now))
-            tuples.append(Tuple(record, origin, identity, root, (), source))
-            root += ROOT_STEP
-        self.home.ledger.begin_all(trees)
-        if one is None:
-            plain.extend(tuples)
-        else:
-            for queue, tup in zip(targets, tuples, strict=True):
-                queue.append(tup)
-        self.outbox.emitted += len(trees)
-        return len(trees)
 
     def _send_untracked(self, message: Message[Any], seed: int) -> None:
         """Let a message leave without a tree: at most once."""
@@ -348,7 +321,7 @@ class SpoutTask:
             self.counters.failed += 1
             self.home.reported(Failure(Reason.EMIT, self.component, described(error), error))
             return
-        self.outbox.emitted += 1
+        self.outbox.count(1)
         self.outbox.send(staged)
 
     def pair(self, message_id: MessageId, seed: int) -> tuple[int, int]:
@@ -369,7 +342,7 @@ class SpoutTask:
             self.home.reported(failure)
             self.failed_tree(tree, failure)
             return
-        self.outbox.emitted += 1
+        self.outbox.count(1)
         if not tree.value:  # a custom grouping chose no task
             self.completed([tree])
             return

@@ -4,7 +4,7 @@ from typing import Any
 
 from acker.frontier import Decided
 from acker.roots import LAST_ATTEMPT, attempt_of, message_of
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.tasks.interfaces import TreeHome
 

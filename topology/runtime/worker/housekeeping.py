@@ -7,11 +7,11 @@ import asyncio
 from typing import Any, Final
 
 from acker.ledger import STALL_S
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.runtime.failures import Failure, Reason
+from topology.runtime.hot.pending import Pending
 from topology.runtime.tasks.collector import CollectingExecutor
 from topology.runtime.tasks.executor import Executor
-from topology.runtime.tasks.pending import Pending
 from topology.runtime.worker.interfaces import HousekeepingHost
 from topology.runtime.worker.subtrees import SubTree
 

@@ -7,9 +7,9 @@ from topology.components import Clock
 from topology.config import Config
 from topology.runtime.checkpoints.worker_checkpoints import WorkerCheckpoints
 from topology.runtime.failures import Failure
+from topology.runtime.hot.pending import Pending
 from topology.runtime.links.peers import Peers
 from topology.runtime.tasks.executor import Executor
-from topology.runtime.tasks.pending import Pending
 from topology.runtime.tasks.spout_task import SpoutTask
 from topology.runtime.telemetry.failure_log import Reporter
 from topology.runtime.worker.subtrees import SubTree, SubTrees

@@ -10,7 +10,7 @@ from topology.config import Config
 from topology.errors import ConfigurationError
 from topology.graph import Declared
 from topology.runtime.os_process.restarts import BACKOFF_MAX_S as RESTART_MAX_S
-from topology.runtime.tasks.pending import BACKOFF_FIRST_S, BACKOFF_MAX_S
+from topology.runtime.tasks.replays import BACKOFF_FIRST_S, BACKOFF_MAX_S
 
 
 def replay_horizon_s(config: Config) -> float:

@@ -13,7 +13,7 @@ from topology.components import Clock
 from topology.errors import KedgeError, StartError
 from topology.runtime.current_task import TaskPlace, entered
 from topology.runtime.failures import Failure, Reason
-from topology.runtime.tasks.outputs import being_cancelled
+from topology.runtime.hot.outputs import being_cancelled
 from topology.runtime.telemetry.failure_log import Reporter
 from topology.runtime.telemetry.stall import SILENT_S, tell_opening
 from topology.runtime.worker.start_wait import open_in_time

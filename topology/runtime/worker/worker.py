@@ -24,6 +24,8 @@ from topology.runtime.control.completion import WorkerStatus
 from topology.runtime.current_task import HERE
 from topology.runtime.dead_letters.dead_letters import DeadLetters
 from topology.runtime.failures import Failure, Reason
+from topology.runtime.hot.message_tree import MessageTree
+from topology.runtime.hot.pending import MESSAGES, Pending
 from topology.runtime.links.peers import Peers, Wiring
 from topology.runtime.plan_facts import remembers
 from topology.runtime.poison.trials import Fallen, Trials
@@ -34,7 +36,6 @@ from topology.runtime.tasks.checked_outbox import CheckedOutbox
 from topology.runtime.tasks.executor import Executor
 from topology.runtime.tasks.marks import Markings
 from topology.runtime.tasks.outbox import Outbox
-from topology.runtime.tasks.pending import Pending
 from topology.runtime.tasks.spout_task import SpoutContext, SpoutTask
 from topology.runtime.telemetry.failure_log import Reporter
 from topology.runtime.telemetry.metrics import Snapshot
@@ -290,7 +291,7 @@ class Worker:
             for task in self.with_state:
                 task.known.lives_end(gone, frozenset())
         trees = self.ledger.fail_all()
-        messages = [tree for tree in trees if isinstance(tree, Pending)]
+        messages = [tree for tree in trees if isinstance(tree, MESSAGES)]
         self._recovery = Recovery(messages, report) if messages else None
         self.trials.died(fallen, trees, Failure(Reason.PEER_LOST, "links", why))
         if self.config.durability == "checkpoint":
@@ -315,7 +316,7 @@ class Worker:
         """Bury a dead message; `died` is called once its letter is kept. `deaths` of workers are laid to it (E7)."""
         self.dead_letters.bury(spout_task, tree, failure, deaths)
 
-    def died(self, spout_task: SpoutTask, tree: Pending, failure: Failure, letter: str = "") -> None:
+    def died(self, spout_task: SpoutTask, tree: MessageTree, failure: Failure, letter: str = "") -> None:
         """Report a dead message. It can only be replayed by the name of its letter, if it has one."""
         self.recovered([tree])
         self.reporter.died(spout_task.component, tree.message, tree.attempts, failure, letter)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.runtime.telemetry.stall import held
 from topology.runtime.worker.facts import facts_of
 from topology.storage.dead_questions import DeadAnswer

@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any, Final
 
 from acker.identity import edge
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.runtime.failures import Failure, Reason
+from topology.runtime.hot.pending import MESSAGES, Pending
 from topology.runtime.tasks.collector import CollectingExecutor
 from topology.runtime.tasks.executor import Executor
-from topology.runtime.tasks.pending import Pending
 from topology.runtime.worker.worker import Worker
 
 LOOK_S: Final = 0.01  # seconds between two looks at what is left of a tree
@@ -56,7 +56,7 @@ class Patience:
 
     def _fail(self, worker: Worker, fail: Callable[[int, Failure], None], root: int, failure: Failure) -> None:
         tree = next((tree for tree in worker.ledger.trees() if tree.root == root), None)
-        if not isinstance(tree, Pending) or failure.reason is Reason.CUT_OFF:
+        if not isinstance(tree, MESSAGES) or failure.reason is Reason.CUT_OFF:
             return fail(root, failure)
         name = tree.owner.component, tree.message.id
         if name not in self._died:

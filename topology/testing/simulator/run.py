@@ -16,7 +16,8 @@ from random import Random
 from typing import Any, Final
 
 from acker.roots import LAST_ATTEMPT, OWNER_SHIFT, attempt_of
-from topology.components import Message, Tuple
+from topology.components import Message
+from topology.core.tuples import Tuple
 from topology.errors import StartError
 from topology.runtime.control.completion import settle
 from topology.runtime.links.memory import MemoryNetwork

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Never
 
-from topology.components import Collector, Tuple
+from topology.components import Collector
+from topology.core.tuples import Tuple
 from topology.testing.captured import Captured
 from topology.testing.virtual_time.process import SimulatedProcess, life_of
 

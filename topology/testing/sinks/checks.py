@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, AsyncExitStack
 from typing import Any, Final, Literal, Protocol
 
-from topology.components import Bolt, Tuple
+from topology.components import Bolt
+from topology.core.tuples import Tuple
 from topology.testing.sinks.driver import LeftOut, RecordedAnswers, SinkItem, delivery, feed, give, item, opened, within
 
 COUNT: Final = 300  # items that most checks store: several batches

@@ -11,7 +11,9 @@ from typing import Any, Final
 
 from acker.roots import NUMBERS, owner, pack
 from topology.codes.tuples import TUPLE_ALREADY_FINISHED
-from topology.components import Bolt, Collector, Source, Task, Tuple
+from topology.components import Bolt, Collector, Task
+from topology.core.source import Source
+from topology.core.tuples import Tuple
 from topology.errors import TupleStateError
 from topology.records import Record
 from topology.runtime.clock import LoopClock

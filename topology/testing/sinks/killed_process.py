@@ -12,7 +12,7 @@ import os
 import sys
 from typing import Any
 
-from topology.components import Tuple
+from topology.core.tuples import Tuple
 from topology.testing.sinks.driver import RecordedAnswers, delivery, feed, item, opened
 
 

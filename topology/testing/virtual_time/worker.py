@@ -12,11 +12,12 @@ from typing import Any
 from acker.identity import MessageId
 from topology.records import Record
 from topology.runtime.failures import Failure, Reason
+from topology.runtime.hot.message_tree import MessageTree
+from topology.runtime.hot.pending import MESSAGES
 from topology.runtime.state.state_executor import StateExecutor
 from topology.runtime.state.value import StateValue
 from topology.runtime.tasks.checked_outbox import CheckedOutbox
 from topology.runtime.tasks.executor import Executor
-from topology.runtime.tasks.pending import Pending
 from topology.runtime.tasks.spout_task import SpoutTask
 from topology.runtime.telemetry.failure_log import Reporter
 from topology.runtime.worker.worker import Worker
@@ -128,7 +129,7 @@ class WatchedWorker(Worker):
         self._watch = watch
         self._replay_all = replay_all
         self._seed = seed
-        self._repeated: dict[int, Pending] = {}  # messages that are in flight for the second time
+        self._repeated: dict[int, MessageTree] = {}  # messages that are in flight for the second time
 
     def start(self, *, killed: bool = False) -> None:
         if self._seed is not None:
@@ -140,11 +141,11 @@ class WatchedWorker(Worker):
 
     def completed(self, trees: list[Any]) -> None:
         if self._replay_all:
-            again = [tree for tree in trees if isinstance(tree, Pending) and id(tree) not in self._repeated]
+            again = [tree for tree in trees if isinstance(tree, MESSAGES) and id(tree) not in self._repeated]
             trees = [
                 tree
                 for tree in trees
-                if not isinstance(tree, Pending) or self._repeated.pop(id(tree), None) is not None
+                if not isinstance(tree, MESSAGES) or self._repeated.pop(id(tree), None) is not None
             ]
             for tree in again:
                 self._repeated[id(tree)] = tree
@@ -152,6 +153,6 @@ class WatchedWorker(Worker):
         if trees:
             super().completed(trees)
 
-    def died(self, spout_task: SpoutTask, tree: Pending, failure: Failure, letter: str = "") -> None:
+    def died(self, spout_task: SpoutTask, tree: MessageTree, failure: Failure, letter: str = "") -> None:
         self._watch.dead.append(Dead(spout_task.component, tree.message.id, tree.message.record, failure))
         super().died(spout_task, tree, failure, letter)

@@ -1,4 +1,4 @@
-"""Messages under way, and those of one spout task that wait for their replay: when each is due, oldest first.
+"""The messages of one spout task that wait for their replay: when each is due, oldest first.
 
 Must not know spouts, nor how a message is emitted again.
 """
@@ -8,41 +8,19 @@ import heapq
 from collections.abc import Callable, Iterable
 from random import Random
 from sys import maxsize
-from typing import Any, Final
+from typing import Final, Generic, TypeVar
 
-from acker.ledger import Tree
-from topology.components import Message
+from topology.runtime.hot.message_tree import MessageTree
 
 BACKOFF_FIRST_S: Final = 0.05
 BACKOFF_MAX_S: Final = 30.0
 HURRIED_MAX_S: Final = 2.0  # once nothing more comes
 
 
-class Pending(Tree):
-    """A message under way: its tree, and what a replay needs. Alive from its emission until it is acked or dead.
-
-    Its `value` is zero from the moment on at which it is done, acked or dead, and never before: a message that has
-    failed keeps another one, whatever its tree had (E3).
-    """
-
-    message: Message[Any]
-    seed: int  # of its partition's epoch when it was emitted
-    owner: Any  # a `TreeOwner`: the SpoutTask that emitted it, or the letters that it is delivered for
-    started_at: float  # loop time of the first emission
-    own: int = 0  # failures that its own tuples were the cause of
-    failing: float = 0.0  # loop time of the first of these
-    others: int = 0  # failures of what is around it (E6)
-    renamed: tuple[int, ...] = ()  # messages that it was before, while its attempts were spent: not done either (D4)
-    also: int = 0  # times that its source has given it again; each ends with this one (F59)
-    deaths: float = 0.0  # of workers while it was under way, as `trials` counts them (E7)
-
-    @property
-    def attempts(self) -> int:
-        """Those that have failed, for whatever reason, in all lives of the message."""
-        return self.own + self.others
+M = TypeVar("M", bound=MessageTree)
 
 
-class Replays:
+class Replays(Generic[M]):
     """`again` is called with what is due, oldest first; never after `close`, and between `hold` and `release` only with
     what `alone` is asked for.
 
@@ -50,14 +28,14 @@ class Replays:
     may be more."""
 
     def __init__(
-        self, random: Random, again: Callable[[list[Pending]], None], room: Callable[[], int] = lambda: maxsize
+        self, random: Random, again: Callable[[list[M]], None], room: Callable[[], int] = lambda: maxsize
     ) -> None:
         self.crowded = False
         self._random = random
         self._again = again
         self._room = room
         self._loop = asyncio.get_running_loop()
-        self._later: list[tuple[float, int, Pending]] = []  # a heap: (due, root, message)
+        self._later: list[tuple[float, int, M]] = []  # a heap: (due, root, message)
         self._timer: asyncio.Handle | None = None
         self._closed = False
         self._held = False
@@ -67,11 +45,11 @@ class Replays:
     def __len__(self) -> int:
         return len(self._later)
 
-    def trees(self) -> list[Pending]:
+    def trees(self) -> list[M]:
         """Return the messages that wait, in no promised order."""
         return [tree for _, _, tree in self._later]
 
-    def add(self, tree: Pending) -> None:
+    def add(self, tree: M) -> None:
         """The first replay for reasons around it is at once (E8); the others back off, doubling, with jitter."""
         times = tree.own + tree.others - 1
         delay = min(self._most_s, BACKOFF_FIRST_S * 2.0 ** min(times, 20)) * (0.5 + self._random.random() / 2)
@@ -92,7 +70,7 @@ class Replays:
         self._most_s = HURRIED_MAX_S
         self._all_due()
 
-    def put(self, trees: Iterable[Pending]) -> None:
+    def put(self, trees: Iterable[M]) -> None:
         """These are due now; for what has not been emitted yet."""
         for tree in trees:
             heapq.heappush(self._later, (self._loop.time(), tree.root, tree))
@@ -116,7 +94,7 @@ class Replays:
         if self.crowded and self._timer is None and not self._closed and not self._held:
             self._timer = self._loop.call_soon(self._due)
 
-    def alone(self, tree: Pending) -> None:
+    def alone(self, tree: M) -> None:
         """Has this one replayed now."""
         self._later = [later for later in self._later if later[2] is not tree]
         heapq.heapify(self._later)
@@ -144,7 +122,7 @@ class Replays:
         if self._held or self._closed:
             return
         now, room = self._loop.time(), self._room()
-        due: list[Pending] = []
+        due: list[M] = []
         while self._later and self._later[0][0] <= now and len(due) < room:
             due.append(heapq.heappop(self._later)[2])
         self.crowded = bool(self._later) and self._later[0][0] <= now

@@ -1,0 +1,67 @@
+"""Compiles the hot path, where there is a compiler. All else of the package is in pyproject.toml.
+
+Kedge runs without the compiled modules too, only slower: a build never fails for them.
+"""
+
+import ast
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).parent
+STAYS_PYTHON = "Kedge: the hot path is not compiled and runs as Python, slower, with the same results"
+DIRECTIVES = {
+    "language_level": 3,
+    "annotation_typing": False,  # `int` in an annotation is any int; the .pxd files have the types
+    "binding": False,
+    "boundscheck": False,
+    "wraparound": False,
+}
+
+
+def compiled() -> list[str]:
+    """Return the names of the modules, which topology/core/choice.py lists."""
+    tree = ast.parse((ROOT / "topology" / "core" / "choice.py").read_text("utf-8"))
+    for node in tree.body:
+        if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == "COMPILED":
+            assert node.value is not None
+            return list(ast.literal_eval(node.value))
+    raise SystemExit("topology/core/choice.py has no COMPILED")
+
+
+def extensions() -> list[Extension]:
+    """Return what is to be compiled; nothing without Cython."""
+    try:
+        from Cython.Build import cythonize
+    except ImportError:
+        print(f"{STAYS_PYTHON}: Cython is not there")
+        return []
+    found = []
+    for module in compiled():
+        base = Path(*module.split("."))
+        source = next(path for suffix in (".pyx", ".py") if (ROOT / (path := base.with_suffix(suffix))).exists())
+        found.append(Extension(module, [str(source)], extra_compile_args=["-O2", "-fwrapv"]))
+    made: list[Extension] = cythonize(found, build_dir="build/cython", compiler_directives=DIRECTIVES, quiet=True)
+    return made
+
+
+class OptionalBuild(build_ext):
+    """Compiles all modules, or keeps none of them."""
+
+    def run(self) -> None:
+        try:
+            super().run()
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            for module in compiled():
+                Path(self.get_ext_fullpath(module)).unlink(missing_ok=True)
+            self.extensions = []
+            print(f"{STAYS_PYTHON}: {error}")
+
+    def get_outputs(self) -> list[str]:
+        return [path for path in super().get_outputs() if Path(path).exists()]
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": OptionalBuild})

@@ -1,0 +1,134 @@
+"""Prints what the hot path makes of random input, as JSON, so that a test can compare one core with the other.
+
+KEDGE_CORE=python python -m tests.property.both_cores SEED
+"""
+
+import json
+import sys
+from collections import deque
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from acker.ledger import Ledger
+from topology import Bolt, EmitError, Message, Record
+from topology.core import CORE
+from topology.core.source import Source
+from topology.core.tuples import Tuple
+from topology.runtime.hot.hot_path import Plain, begin, begun_together, emit, work
+from topology.runtime.hot.pending import Pending
+
+EDGES = (0, 1, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1)  # of 64 bits
+IDS = (-(2**63), -1, 0, 1, 2**63 - 1, "", "name", "\ud800", b"", b"\xff", True, None, 1.5)
+
+
+class Thing(Record):
+    number: int
+
+
+class Other(Record):
+    number: int
+
+
+class Many(Bolt):
+    """Gives as many as its input says, of the kind that it says."""
+
+    def process(self, thing: Thing) -> Any:
+        count, kind = divmod(thing.number, 6)
+        things = [Thing(thing.number + k) for k in range(count % 4)]
+        if kind == 5:
+            raise ValueError(thing.number)
+        if kind == 4:
+            return [*things, Other(1)]  # not declared
+        return (self._yield(things), things, tuple(things), iter(things))[kind]
+
+    def _yield(self, things: list[Thing]) -> Iterator[Thing]:
+        yield from things
+
+
+class Home:
+    """A ledger, and a note of all that is asked of it."""
+
+    def __init__(self) -> None:
+        self.ledger: Ledger[Any] = Ledger(30.0, now=0.0)
+        self.told: list[Any] = []
+
+    def ack(self, root: int, value: int) -> Any:
+        self.told.append(("ack", root, value))
+        return self.ledger.ack(root, value)
+
+    def completed(self, trees: list[Any]) -> None:
+        self.told.append(("completed", [tree.root for tree in trees]))
+
+
+class Outbox:
+    def __init__(self, plain: Plain) -> None:
+        self.plain = plain
+
+    def undeclared(self, record: object) -> EmitError:
+        return EmitError(f"{record!r} is not declared")
+
+
+class Executor:
+    """As much of a `ProcessExecutor` as a slice uses."""
+
+    def __init__(self, plain: Plain, home: Home, inputs: list[Tuple[Any]]) -> None:
+        self.queue, self.bolt, self.home, self.outbox = deque(inputs), Many(), home, Outbox(plain)
+        self.executed, self.concurrency, self.under_way = 0, 1, {}
+
+    def raised(self, tup: Tuple[Any], error: BaseException) -> None:
+        self.home.told.append(("raised", tup.identity, str(error)))
+
+    def ack_input(self, tup: Tuple[Any], sent: int) -> None:
+        self.home.told.append(("ack_input", tup.identity, tup.roots, sent))
+
+
+def drawn(seed: int) -> Iterator[Any]:
+    random = Random(seed)
+    number = lambda: random.choice(EDGES) if random.random() < 0.2 else random.getrandbits(64)  # noqa: E731
+    queues: list[list[Tuple[Any]]] = [[], [], []]
+    dealt = lambda record, identity: identity % 3  # noqa: E731
+    plains = [Plain(Thing, number() >> 1, number() >> 1, Source("a", "Thing", 0), one, queues) for one in (None, dealt)]
+    shown = lambda: [[(t.record, t.origin, t.identity, t.root, t.others) for t in queue] for queue in queues]  # noqa: E731
+    for _ in range(20):
+        plain, home = random.choice(plains), Home()
+        ids: list[Any] = [random.choice(IDS) if random.random() < 0.02 else random.getrandbits(40) for _ in range(9)]
+        messages = [Message(Thing(k) if random.random() < 0.98 else Other(k), id=one) for k, one in enumerate(ids)]
+        first = random.getrandbits(50) << 6
+        begun = begin(plain, messages, number(), first, None, random.random(), home.ledger)
+        trees = home.ledger.trees()
+        yield "begun", begun, [(tree.root, tree.value, tree.seed, tree.started_at) for tree in trees]
+        yield begun_together([Pending(1, 1, None, 0, None, float(k // random.randint(1, 3))) for k in range(9)])
+        inputs = [
+            Tuple(
+                Thing(random.randrange(60)),
+                number(),
+                tree.value if (tree := random.choice(trees) if trees else None) else number(),
+                tree.root if tree else 0,
+                (64,) if random.random() < 0.1 else (),
+                Source("a", "Thing", random.choice((0, 0, number()))),
+            )
+            for _ in range(12)
+        ]
+        executor = Executor(random.choice(plains), home, inputs)
+        yield (
+            "worked",
+            work(executor, 10),
+            executor.executed,
+            home.told,
+            sorted(tree.root for tree in home.ledger.trees()),
+        )
+        yield [tree.value for tree in trees]
+        try:
+            yield emit(plain, [Thing(1), Thing(2)], inputs[0], Outbox(plain).undeclared)
+            yield emit(plain, [Thing(1), Other(2)], inputs[0], Outbox(plain).undeclared)
+        except EmitError as error:
+            yield str(error)
+        yield shown(), [plain.emitted for plain in plains]
+        for queue in queues:
+            queue.clear()
+
+
+if __name__ == "__main__":
+    said = [*drawn(int(sys.argv[1]))]
+    print(json.dumps({"core": CORE, "said": said}, default=repr))

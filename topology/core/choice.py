@@ -1,0 +1,66 @@
+"""Chooses which core runs the hot path: the compiled one, or the same sources in Python.
+
+A compiled module lies beside its source, and Python would import it first. All of them are taken, or none: a compiled
+module reads the memory of another one's objects. The variable KEDGE_CORE decides: `python`, `compiled` (or else
+ImportError), or, where it is not set, whatever can run. Imported before any of them. Must not know what the modules do.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+# All that is compiled. Each is <name>.py, with its types in <name>.pxd, or has a twin <name>.pyx.
+COMPILED: Final = ("topology.core.tuples", "topology.runtime.hot.pending", "topology.runtime.hot.hot_path")
+VARIABLE: Final = "KEDGE_CORE"
+PACKAGE: Final = Path(__file__).parents[1]
+
+
+class PythonCore(MetaPathFinder):
+    """Finds the sources of modules that are compiled too."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return spec_from_file_location(fullname, source_of(fullname)) if fullname in COMPILED else None
+
+
+def source_of(module: str) -> Path:
+    """Return the file of a module of this package."""
+    return PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py")
+
+
+def why_not() -> str:
+    """Return why the compiled core can't run here; empty if it can."""
+    for module in COMPILED:
+        source = source_of(module)
+        built = [path for suffix in EXTENSION_SUFFIXES if (path := source.with_suffix(suffix)).exists()]
+        if not built:
+            return "it was not compiled"
+        if (PACKAGE.parent / "setup.py").exists():  # a checkout: an installed package does not change
+            changed = max(path.stat().st_mtime for path in source.parent.glob(f"{source.stem}.p*") if path.is_file())
+            if changed > built[0].stat().st_mtime:
+                return f"{source.name} has changed since it was compiled: make core"
+    return ""
+
+
+def _chosen() -> tuple[str, str]:
+    asked = os.environ.get(VARIABLE, "")
+    if asked == "python":
+        reason = f"{VARIABLE}=python"
+    else:
+        reason = why_not()
+        if asked == "compiled" and reason:
+            raise ImportError(f"{VARIABLE}=compiled, but there is no compiled core to run: {reason}")
+    if not reason:
+        return "compiled", ""
+    sys.meta_path.insert(0, PythonCore())
+    return "Python", reason
+
+
+CORE, REASON = _chosen()  # "compiled" or "Python", and why it is not the compiled one
