@@ -6,12 +6,14 @@ reads. `captions.py` shows names of files, `repository_files.py` makes pages of 
 pictures follow the theme. Must not hold words that a reader sees, beyond the title.
 """
 
+import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
+os.environ["KEDGE_CORE"] = "python"  # a compiled class does not have the types of its attributes
 
 from topology.version import version as kedge_version  # noqa: E402 - found on the path above
 
@@ -37,10 +39,10 @@ nitpick_ignore_regex = [
     ("py:.*", r"(int|str|float|bool|bytes|object|type|tuple|list|dict|frozenset|None|optional|BaseException)"),
     ("py:.*", r"(AssertionError|Exception|ValueError)"),
     ("py:.*", r"(.*\.)?(RC?|A|B|C|S|T|IN|Out|During|MessageId|Outputs|Runs|Records|Polls|Place)"),
-    ("py:.*", r"(msgspec|acker|topology\.(runtime|subscriptions|signatures))\..*"),
+    ("py:.*", r"(msgspec|acker|topology\.(runtime|core\.source|subscriptions|signatures))\..*"),
     (
         "py:.*",
-        r"topology\.components\.(Runs|Records|Polls|Processes|KeepsState|Executes|Source|Clock|Component|Outputs|MessageId|MakesFolder)",
+        r"topology\.components\.(Runs|Records|Polls|Processes|KeepsState|Executes|Clock|Component|Outputs|MessageId|MakesFolder)",
     ),
     ("py:.*", r"topology\.testing\..*\.(During|START|LIMIT_S|Faults)"),
 ]

@@ -17,6 +17,7 @@ PACKAGED: Final = "-packages" + os.sep  # in the path of installed packages, for
 LINES_MAX: Final = 80  # of a traceback: half of them from its beginning, half from its end
 
 _OURS: Final = tuple(f"{HOME / name}{os.sep}" for name in PACKAGES)
+_COMPILED: Final = ("topology/core/", "topology/runtime/hot/")  # a compiled frame has its file's path from the root on
 _LIBRARY: Final = os.path.dirname(os.__file__) + os.sep
 
 
@@ -60,7 +61,7 @@ def formatted(error: BaseException, frames: types.TracebackType | None) -> str:
 def _is_ours(file: str) -> bool:
     """Return True if a frame of this file is Kedge's or Python's own, where a user cannot fix anything."""
     # <string>: made by a dataclass, or evaluated from annotations
-    if file.startswith(("<frozen ", "<string>", *_OURS)):
+    if file.startswith(("<frozen ", "<string>", *_COMPILED, *_OURS)):
         return True
     return file.startswith(_LIBRARY) and PACKAGED not in file
 

@@ -25,7 +25,7 @@ from topology.text import printable
 PREFIX: Final = "KEDGE_"
 # Variables without an option: `make run` requests hints with the first two, the third starts Spark without its archive,
 # and tests find their server with the last.
-INTERNAL: Final = frozenset({"KEDGE_HINT", "KEDGE_NEXT", "KEDGE_NO_SPARK_CACHE", "KEDGE_TEST_POSTGRES"})
+INTERNAL: Final = frozenset({"KEDGE_CORE", "KEDGE_HINT", "KEDGE_NEXT", "KEDGE_NO_SPARK_CACHE", "KEDGE_TEST_POSTGRES"})
 NO_VARIABLE: Final = frozenset(  # options without a variable: they make sense only if typed, or a setting has one
     {"--help", "--version", "--all", "--now", "--check-types", "--from", "--list", "--delete"}
 )
