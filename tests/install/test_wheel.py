@@ -17,7 +17,7 @@ import kedge
 
 PACKAGES = ("acker", "topology", "spouts", "bolts", "bridge")
 EXAMPLES = "kedge_examples"  # what examples/ is called in the wheel
-SIZE_MAX = 1_250_000  # bytes of the wheel, which has sources alone,
+SIZE_MAX = 1_300_000  # bytes of the wheel, which has sources alone,
 FILE_MAX = 50_000  # and of each file in it; something large that got into it by mistake is larger
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # the first test builds
