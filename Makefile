@@ -130,7 +130,8 @@ lint: $(VENV)/.installed-dev
 
 # Beside the sources. Once one of these changes, the Python core runs until this is called again.
 core: $(VENV)/.installed-dev
-	$(BIN)/python setup.py -q build_ext --inplace
+	$(BIN)/python setup.py -q build_ext --inplace --force
+	@KEDGE_CORE=compiled $(BIN)/python -c 'import topology'
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/python -m sphinx -W --keep-going -n -q -d docs/_build/trees docs docs/_build/html

@@ -13,6 +13,8 @@ ROOT = Path(__file__).parent
 STAYS_PYTHON = "Kedge: the hot path is not compiled and runs as Python, slower, with the same results"
 DIRECTIVES = {
     "language_level": 3,
+    "auto_pickle": False,
+    "nonecheck": True,
     "annotation_typing": False,  # `int` in an annotation is any int; the .pxd files have the types
     "binding": False,
     "boundscheck": False,
@@ -42,7 +44,11 @@ def extensions() -> list[Extension]:
         base = Path(*module.split("."))
         source = next(path for suffix in (".pyx", ".py") if (ROOT / (path := base.with_suffix(suffix))).exists())
         found.append(Extension(module, [str(source)], extra_compile_args=["-O2", "-fwrapv"]))
-    made: list[Extension] = cythonize(found, build_dir="build/cython", compiler_directives=DIRECTIVES, quiet=True)
+    try:
+        made: list[Extension] = cythonize(found, build_dir="build/cython", compiler_directives=DIRECTIVES, quiet=True)
+    except Exception as error:  # of its compiler, or of an older Cython that does not know a directive
+        print(f"{STAYS_PYTHON}: {error}")
+        return []
     return made
 
 
@@ -50,13 +56,12 @@ class OptionalBuild(build_ext):
     """Compiles all modules, or keeps none of them."""
 
     def run(self) -> None:
+        made = [Path(self.get_ext_fullpath(module)) for module in compiled()]  # in place too, if that was asked for
         try:
             super().run()
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            for module in compiled():
-                Path(self.get_ext_fullpath(module)).unlink(missing_ok=True)
+        except Exception as error:
+            for path in made:
+                path.unlink(missing_ok=True)
             self.extensions = []
             print(f"{STAYS_PYTHON}: {error}")
 

@@ -66,10 +66,19 @@ cdef extern from *:
     uint64_t kedge_swapped(uint64_t x) noexcept nogil
 
 
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object number, int *overflow) except? -1
+
+
 cdef inline (uint64_t, uint64_t) pair(object message_id, uint64_t seed) except *:
     cdef uint64_t high, low
     if type(message_id) is not int:
         raise TypeError("only ints are hashed here")
-    cdef int64_t number = message_id  # raises OverflowError
+    cdef int overflow = 0
+    cdef int64_t number = PyLong_AsLongLongAndOverflow(message_id, &overflow)
+    if overflow:
+        from acker.identity import message_pair
+
+        return message_pair(message_id, seed)
     kedge_xxh3_of_9(1, <uint64_t>number, seed, &high, &low)
     return kedge_swapped(high) or 1, kedge_swapped(low) or 1

@@ -17,5 +17,5 @@ Parent: TypeAlias = bytes  # an identity as the hash takes it; compiled: the num
 parent_of: Final[Callable[[int], Parent]] = Struct("<Q").pack
 derived: Final[Callable[[Parent, int], int]] = xxh3_64_intdigest  # zero too, which is no identity: `derived(…) or 1`
 
-# (origin, identity) of a message. Compiled, it takes ints of 64 bits alone: TypeError or OverflowError for all others.
+# (origin, identity) of a message. Compiled, it takes ints alone: TypeError for all others.
 pair: Final[Callable[[int | str | bytes, int], Pair]] = message_pair

@@ -11,7 +11,7 @@ from install_kit import ROOT, copied, done, ran
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-BUILD = (sys.executable, "setup.py", "-q", "build_ext", "--inplace")
+BUILD = (sys.executable, "setup.py", "-q", "build_ext", "--inplace", "--force")
 TESTED = ("tests/property/test_both_cores.py", "tests/acker", "tests/runtime/tasks")
 
 
@@ -43,18 +43,25 @@ def test_its_tasks_pass_their_tests_and_make_the_same(checkout: Path) -> None:
 
 def test_the_version_names_the_core_and_a_variable_chooses_it(checkout: Path) -> None:
     assert version(checkout).endswith(", compiled core)\n")
-    assert version(checkout, KEDGE_CORE="python").endswith(", Python core)\n")
+    assert version(checkout, KEDGE_CORE="Python").endswith(", Python core: KEDGE_CORE=python)\n")
+    assert "KEDGE_CORE is python or compiled, not 'fast'" in version(checkout, KEDGE_CORE="fast")
 
 
-def test_a_core_whose_sources_have_changed_does_not_run(checkout: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["topology/core/tuples.py", "acker/hash64.pxd", "setup.py"])
+def test_a_core_whose_sources_have_changed_does_not_run_until_it_is_built_again(
+    checkout: Path, tmp_path: Path, source: str
+) -> None:
     changed = copied(tmp_path / "kedge", checkout)
     for built in (checkout / "topology").rglob("*.so"):
         (changed / built.relative_to(checkout)).write_bytes(built.read_bytes())
     assert version(changed).endswith(", compiled core)\n")
-    (changed / "topology/core/tuples.pxd").touch()
-    assert version(changed).endswith(", Python core)\n")
+    (changed / source).touch()
+    said = f"{Path(source).name} has changed since it was compiled: make core"
+    assert version(changed).endswith(f", Python core: {said})\n")
     refused = version(changed, KEDGE_CORE="compiled")
-    assert "KEDGE_CORE=compiled, but there is no compiled core to run: tuples.py has changed" in refused
+    assert f"KEDGE_CORE=compiled, but there is no compiled core to run: {said}" in refused
+    done(*BUILD, cwd=changed)
+    assert version(changed).endswith(", compiled core)\n")
 
 
 def test_without_a_compiler_the_build_ends_well_and_says_that_the_python_core_runs(tmp_path: Path) -> None:
@@ -63,4 +70,4 @@ def test_without_a_compiler_the_build_ends_well_and_says_that_the_python_core_ru
     assert result.returncode == 0, result.stderr
     assert "the hot path is not compiled and runs as Python" in result.stdout
     assert [*folder.rglob("*.so")] == []
-    assert version(folder).endswith(", Python core)\n")
+    assert version(folder).endswith(", Python core: it was not compiled)\n")

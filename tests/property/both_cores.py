@@ -19,7 +19,25 @@ from topology.runtime.hot.hot_path import Plain, begin, begun_together, emit, wo
 from topology.runtime.hot.pending import Pending
 
 EDGES = (0, 1, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1)  # of 64 bits
-IDS = (-(2**63), -1, 0, 1, 2**63 - 1, "", "name", "\ud800", b"", b"\xff", True, None, 1.5)
+IDS = (
+    -(2**63) - 1,
+    -(2**63),
+    -1,
+    0,
+    1,
+    2**63 - 1,
+    2**63,
+    2**64,
+    2**70,
+    "",
+    "name",
+    "\ud800",
+    b"",
+    b"\xff",
+    True,
+    None,
+    1.5,
+)
 
 
 class Thing(Record):

@@ -25,7 +25,7 @@ from topology.cli.options import json_asked_for
 from topology.cli.output import terminal
 from topology.cli.usage import USAGE_ERROR
 from topology.codes.command_line import BROKEN_PLUGIN_COMMAND
-from topology.core import CORE
+from topology.core import CORE, REASON
 from topology.errors import ConfigurationError, did_you_mean
 from topology.text import printable
 from topology.version import version
@@ -163,7 +163,8 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         python = ".".join(map(str, sys.version_info[:3]))
         system = " ".join((os.uname().sysname, os.uname().machine)) if hasattr(os, "uname") else sys.platform
-        terminal.put(f"kedge {version()} (Python {python}, {system}, {CORE} core)")
+        core = f"{CORE} core" + (f": {REASON}" if REASON else "")
+        terminal.put(f"kedge {version()} (Python {python}, {system}, {core})")
         raise typer.Exit
 
 

@@ -19,6 +19,9 @@ from typing import Final
 COMPILED: Final = ("topology.core.tuples", "topology.runtime.hot.pending", "topology.runtime.hot.hot_path")
 VARIABLE: Final = "KEDGE_CORE"
 PACKAGE: Final = Path(__file__).parents[1]
+ROOT: Final = PACKAGE.parent
+# What a compiled module is made of, or has to agree with.
+INPUTS: Final = ("topology/core/*.p*", "topology/runtime/hot/*.p*", "acker/hash64.p*", "acker/identity.py", "setup.py")
 
 
 class PythonCore(MetaPathFinder):
@@ -37,26 +40,26 @@ def source_of(module: str) -> Path:
 
 def why_not() -> str:
     """Return why the compiled core can't run here; empty if it can."""
+    built = []
     for module in COMPILED:
-        source = source_of(module)
-        built = [path for suffix in EXTENSION_SUFFIXES if (path := source.with_suffix(suffix)).exists()]
-        if not built:
+        found = [path for suffix in EXTENSION_SUFFIXES if (path := source_of(module).with_suffix(suffix)).exists()]
+        if not found:
             return "it was not compiled"
-        if (PACKAGE.parent / "setup.py").exists():  # a checkout: an installed package does not change
-            changed = max(path.stat().st_mtime for path in source.parent.glob(f"{source.stem}.p*") if path.is_file())
-            if changed > built[0].stat().st_mtime:
-                return f"{source.name} has changed since it was compiled: make core"
+        built.append(found[0].stat().st_mtime)
+    if (ROOT / "setup.py").exists():  # a checkout: an installed package does not change
+        newest = max((path for pattern in INPUTS for path in ROOT.glob(pattern)), key=lambda path: path.stat().st_mtime)
+        if newest.stat().st_mtime > min(built):
+            return f"{newest.name} has changed since it was compiled: make core"
     return ""
 
 
 def _chosen() -> tuple[str, str]:
-    asked = os.environ.get(VARIABLE, "")
-    if asked == "python":
-        reason = f"{VARIABLE}=python"
-    else:
-        reason = why_not()
-        if asked == "compiled" and reason:
-            raise ImportError(f"{VARIABLE}=compiled, but there is no compiled core to run: {reason}")
+    asked = os.environ.get(VARIABLE, "").lower()
+    if asked not in ("", "python", "compiled"):
+        raise ImportError(f"{VARIABLE} is python or compiled, not {asked!r}")
+    reason = f"{VARIABLE}=python" if asked == "python" else why_not()
+    if asked == "compiled" and reason:
+        raise ImportError(f"{VARIABLE}=compiled, but there is no compiled core to run: {reason}")
     if not reason:
         return "compiled", ""
     sys.meta_path.insert(0, PythonCore())

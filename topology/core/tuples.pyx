@@ -15,7 +15,6 @@ cdef class Tuple:
     (`origin`, `identity`) is the same for every replay: an idempotent sink deduplicates by this key.
     """
 
-    __class_getitem__ = classmethod(GenericAlias)
     __match_args__ = ("record", "origin", "identity", "root", "others", "source")
 
     def __init__(
@@ -44,4 +43,10 @@ cdef class Tuple:
         )
 
     def __reduce__(self):
-        raise TypeError("a Tuple can't be pickled")
+        return Tuple, (self.record, self.origin, self.identity, self.root, self.others, self.source)
+
+    @classmethod
+    def __class_getitem__(cls, item):
+        if type(item) is tuple and len(item) != 1:
+            raise TypeError(f"Too many arguments for {cls}; actual {len(item)}, expected 1")
+        return GenericAlias(cls, item)

@@ -1,7 +1,7 @@
 """The hot path: how a spout's messages begin, how a slice of inputs goes through `process`, and how outputs leave.
 
-Compiled where that was possible at install: `hot_path.pxd` has the types. This source is what both cores run. A number
-is one of 64 bits here: nothing may add to one without a bound. Only the commonest cases are here, each laid out flat;
+`hot_path.pxd` has the types for the compiled core; this source is what both cores run. A number is one of 64 bits here:
+nothing may add to one without a bound. Only the commonest cases are here, each laid out flat;
 `Executor`, `Outbox` and `SpoutTask` have all others. Must not know workers, links or state.
 """
 
@@ -135,6 +135,7 @@ def work(executor: Any, count: int) -> int:
         value ^= (hash64.derived(hash64.parent_of(tup.identity), tag) or 1) if tag else tup.identity
     if last:
         _settle(young, ack, last, value, done)
+    assert home.ledger.young is young, "no deadline passes within a slice"
     if done:
         home.completed(done)
     executor.executed += taken
@@ -178,7 +179,7 @@ def begin(
                 origin, identity = message_pair(message.id, seed)
             if plain.one is not None:
                 targets.append(plain.queues[plain.one(record, identity)])
-        except (TypeError, OverflowError, EmitError):
+        except (TypeError, EmitError):
             break
         trees.append(pending.new(root, identity, message, seed, owner, now))
         staged.append(tuples.new(record, origin, identity, root, (), plain.source))  # type: ignore[type-var]
