@@ -81,8 +81,7 @@ def work(executor: Any, count: int) -> int:
     """Take up to `count` inputs of a `ProcessExecutor` from its queue, and return how many. Acks of inputs in a row
     that belong to one tree leave as one."""
     popleft, process, home = executor.queue.popleft, executor.bolt.process, executor.home
-    outbox = executor.outbox
-    plain = outbox.plain
+    outbox, plain = executor.outbox, executor.outbox.plain
     young, ack = home.ledger.young, home.ack
     done: list[Any] = []  # trees that this slice completes
     taken = last = value = 0
