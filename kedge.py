@@ -198,7 +198,13 @@ def main() -> None:
     if wrong := _strangers():
         print(f"kedge: {wrong}   (K130: `kedge explain K130`)", file=sys.stderr)
         sys.exit(2)
-    from topology.text import open_standard_streams
+    try:
+        from topology.text import open_standard_streams
+    except ImportError as error:
+        if error.name != "KEDGE_CORE":
+            raise
+        print(f"kedge: {error}", file=sys.stderr)
+        sys.exit(2)
 
     open_standard_streams()
     from topology.cli.main import main as command

@@ -20,7 +20,7 @@ COMPILED: Final = ("topology.core.tuples", "topology.runtime.hot.pending", "topo
 VARIABLE: Final = "KEDGE_CORE"
 PACKAGE: Final = Path(__file__).parents[1]
 ROOT: Final = PACKAGE.parent
-# What a compiled module is made of, or has to agree with.
+# The files that a compiled module is made of, or has to agree with.
 INPUTS: Final = ("topology/core/*.p*", "topology/runtime/hot/*.p*", "acker/hash64.p*", "acker/identity.py", "setup.py")
 
 
@@ -56,10 +56,10 @@ def why_not() -> str:
 def _chosen() -> tuple[str, str]:
     asked = os.environ.get(VARIABLE, "").lower()
     if asked not in ("", "python", "compiled"):
-        raise ImportError(f"{VARIABLE} is python or compiled, not {asked!r}")
+        raise ImportError(f"{VARIABLE} is python or compiled, not {asked!r}", name=VARIABLE)
     reason = f"{VARIABLE}=python" if asked == "python" else why_not()
     if asked == "compiled" and reason:
-        raise ImportError(f"{VARIABLE}=compiled, but there is no compiled core to run: {reason}")
+        raise ImportError(f"{VARIABLE}=compiled, but there is no compiled core to run: {reason}", name=VARIABLE)
     if not reason:
         return "compiled", ""
     sys.meta_path.insert(0, PythonCore())

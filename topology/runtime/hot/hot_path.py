@@ -7,7 +7,7 @@ nothing may add to one without a bound. Only the commonest cases are here, each 
 
 from collections.abc import Callable, Sequence
 from types import GeneratorType
-from typing import Any, Final
+from typing import Any
 
 import acker.hash64 as hash64
 import topology.core.tuples as tuples
@@ -22,8 +22,6 @@ from topology.groupings import One
 from topology.records import Record
 from topology.runtime.hot.outputs import END, OUTPUTS_MAX, collected, too_many, waits
 from topology.runtime.hot.pending import Pending
-
-STEP: Final = ROOT_STEP
 
 
 class Plain:
@@ -81,11 +79,10 @@ def work(executor: Any, count: int) -> int:
     """Take up to `count` inputs of a `ProcessExecutor` from its queue, and return how many. Acks of inputs in a row
     that belong to one tree leave as one."""
     popleft, process, home = executor.queue.popleft, executor.bolt.process, executor.home
-    outbox, plain = executor.outbox, executor.outbox.plain
-    young, ack = home.ledger.young, home.ack
+    outbox, plain, young, ack = executor.outbox, executor.outbox.plain, home.ledger.young, home.ack
     done: list[Any] = []  # trees that this slice completes
-    taken = last = value = 0
-    source, tag = None, 0
+    taken = last = value = tag = 0
+    source = None
     while taken < count:
         tup = popleft()
         taken += 1
@@ -182,7 +179,7 @@ def begin(
             break
         trees.append(pending.new(root, identity, message, seed, owner, now))
         staged.append(tuples.new(record, origin, identity, root, (), plain.source))  # type: ignore[type-var]
-        root += STEP
+        root += ROOT_STEP
     ledger.begin_all(trees)
     if plain.one is None:
         plain.extend(staged)
