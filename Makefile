@@ -59,7 +59,12 @@ SLOW_SPARK_LONG := $(addprefix tests/bridge/test_,$(addsuffix .py,killed_in_the_
 SLOW_SPARK := $(SLOW_SPARK_LONG) $(filter-out $(SLOW_SPARK_LONG),$(filter tests/bridge/%,$(SLOW)))
 SLOW_SHARED := $(filter-out $(SLOW_ALONE) $(SLOW_SPARK),$(SLOW))
 
-.PHONY: help run run-spark core test test-all lint docs mutants soak planted chaos chaos-short peers figures clean
+# What the compiled core is made of, or has to agree with, as topology/core/choice.py has it.
+CORE := setup.py acker/identity.py $(wildcard topology/core/*.p* topology/runtime/hot/*.p* acker/hash64.p*)
+# What `make test-all` runs again, on the Python core, as `make test` runs all on the compiled one.
+PLAIN := $(filter tests/acker/% tests/unit/% tests/property/% tests/model/% tests/simulation/% tests/runtime/tasks/%,$(SHARED))
+
+.PHONY: help run run-spark core wheel test test-all lint docs mutants soak planted chaos chaos-short peers figures clean
 .DEFAULT_GOAL := help
 
 help:
@@ -70,6 +75,7 @@ help:
 	@echo "make test-all        the tests that are slow by nature, about 40 minutes: installs, kills by the hundred, Spark, figures"
 	@echo "make lint            ruff, mypy --strict, pyright"
 	@echo "make core            compiles the hot path, in place; kedge --version tells which core runs"
+	@echo "make wheel           a source distribution and a wheel for this platform, with the compiled core, in dist/"
 	@echo "make docs            the documentation as HTML, in docs/_build/html; needs no Spark"
 	@echo "make mutants         each correctness rule: a patch that breaks it must turn its test red"
 	@echo "make soak            many random topologies through many faults, on virtual time: SEEDS=$(SEEDS) BASE=$(BASE)"
@@ -110,14 +116,16 @@ $(RUNS)/.log-made: examples/auth_log.py | $(VENV)/.installed
 
 # All parts run, whatever becomes of the first ones. A file of tests stays in one process, so that what its tests share is
 # made once.
-test: $(VENV)/.installed-dev
+test: $(VENV)/.core
 	status=0; $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(SHARED) || status=$$?; \
 	$(BIN)/python -m pytest -n $(SPARK_JOBS) --dist loadfile --no-loadscope-reorder $(SPARK) || status=$$?; \
 	$(BIN)/python -m pytest $(ALONE) && exit $$status
 
 # All parts run, as in `test`.
-test-all: $(VENV)/.installed-dev
-	status=0; $(BIN)/python -m pytest -m slow -n $(JOBS) --dist loadfile $(SLOW_SHARED) || status=$$?; \
+test-all: $(VENV)/.core
+	status=0; \
+	KEDGE_CORE=python $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PLAIN) || status=$$?; \
+	$(BIN)/python -m pytest -m slow -n $(JOBS) --dist loadfile $(SLOW_SHARED) || status=$$?; \
 	$(BIN)/python -m pytest -m slow -n $(SPARK_JOBS) --dist loadfile --no-loadscope-reorder $(SLOW_SPARK) || status=$$?; \
 	$(BIN)/python -m pytest -m slow $(SLOW_ALONE) && exit $$status
 
@@ -128,10 +136,15 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/pyright
 	$(BIN)/python docs/prose.py
 
-# Beside the sources. Once one of these changes, the Python core runs until this is called again.
+# Beside the sources. Once one of these changes, the Python core runs until this is called again; `make test` calls it.
 core: $(VENV)/.installed-dev
-	$(BIN)/python setup.py -q build_ext --inplace --force
+	KEDGE_CORE=compiled $(BIN)/python setup.py -q build_ext --inplace --force
 	@KEDGE_CORE=compiled $(BIN)/python -c 'import topology'
+	@touch $(VENV)/.core
+
+# The wheel is built out of the source distribution, in environments of their own.
+wheel: $(VENV)/.installed-dev
+	@KEDGE_CORE=compiled $(BIN)/python -m build --outdir dist . >/dev/null && ls -l dist
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/python -m sphinx -W --keep-going -n -q -d docs/_build/trees docs docs/_build/html
@@ -178,6 +191,12 @@ $(VENV)/.installed: pyproject.toml
 	@$(call environment)
 	@echo "installing Kedge and what it needs into $(VENV) (once) ..." >&2
 	@$(PIP) install --editable .
+	@$(BIN)/kedge --version >&2
+	@touch $@
+
+# Where there is no compiler, this says so, and the tests are of the Python core.
+$(VENV)/.core: $(CORE) | $(VENV)/.installed-dev
+	@$(BIN)/python setup.py -q build_ext --inplace --force
 	@touch $@
 
 # Spark and a Java; and Spark's classes in an archive, without which it starts all the same, and takes longer.

@@ -1,15 +1,19 @@
 """Compiles the hot path, where there is a compiler. All else of the package is in pyproject.toml.
 
-Kedge runs without the compiled modules too, only slower: a build never fails for them.
+Kedge runs without the compiled modules too, only slower, so a build does not fail for them. The variable KEDGE_CORE
+decides, as it does when Kedge runs: `compiled`, and such a build fails if it can't compile; or `python`, and it does not
+try, and makes a wheel for every system.
 """
 
 import ast
+import os
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).parent
+ASKED = os.environ.get("KEDGE_CORE", "").lower()
 STAYS_PYTHON = "Kedge: the hot path is not compiled and runs as Python, slower, with the same results"
 DIRECTIVES = {
     "language_level": 3,
@@ -34,22 +38,31 @@ def compiled() -> list[str]:
 
 def extensions() -> list[Extension]:
     """Return what is to be compiled; nothing without Cython."""
+    if ASKED == "python":
+        return []
     try:
         from Cython.Build import cythonize
     except ImportError:
-        print(f"{STAYS_PYTHON}: Cython is not there")
+        without("Cython is not there")
         return []
     found = []
     for module in compiled():
         base = Path(*module.split("."))
         source = next(path for suffix in (".pyx", ".py") if (ROOT / (path := base.with_suffix(suffix))).exists())
-        found.append(Extension(module, [str(source)], extra_compile_args=["-O2", "-fwrapv"]))
+        found.append(Extension(module, [str(source)], extra_compile_args=["-O2", "-fwrapv", "-g0"]))
     try:
         made: list[Extension] = cythonize(found, build_dir="build/cython", compiler_directives=DIRECTIVES, quiet=True)
     except Exception as error:  # of its compiler, or of an older Cython that does not know a directive
-        print(f"{STAYS_PYTHON}: {error}")
+        without(error)
         return []
     return made
+
+
+def without(reason: object) -> None:
+    """Go on without a compiled core, and say so, unless one was asked for."""
+    if ASKED == "compiled":
+        raise SystemExit(f"Kedge: KEDGE_CORE=compiled, but the hot path can't be compiled: {reason}")
+    print(f"{STAYS_PYTHON}: {reason}")
 
 
 class OptionalBuild(build_ext):
@@ -63,7 +76,10 @@ class OptionalBuild(build_ext):
             for path in made:
                 path.unlink(missing_ok=True)
             self.extensions = []
-            print(f"{STAYS_PYTHON}: {error}")
+            without(error)
+
+    def get_source_files(self) -> list[str]:
+        return []  # for the source distribution: pyproject.toml names them, and generated C is none of them
 
     def get_outputs(self) -> list[str]:
         return [path for path in super().get_outputs() if Path(path).exists()]

@@ -17,6 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from topology.core import CORE
 from topology.version import version as kedge_version
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -175,7 +176,7 @@ def machine_line() -> str:
 
 def versions() -> dict[str, str]:
     others = {name: version(name) for name in ("msgspec", "xxhash")}
-    return {"python": platform.python_version(), "kedge": kedge_version(), **others}
+    return {"python": platform.python_version(), "kedge": kedge_version(), "core": CORE.lower(), **others}
 
 
 def _cpu() -> str:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import psutil  # type: ignore[import-untyped]  # it has no stubs
 
 from bridge.spark.java import pips
+from topology.core import CORE
 from topology.version import version as kedge_version
 
 ASKED_S: Final = 10.0  # seconds that Java may take to print its version
@@ -36,8 +37,9 @@ def machine() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Kedge, of Python, of installed packages, and of Java if Spark is installed."""
-    found = {"kedge": kedge_version(), "python": platform.python_version()}
+    """Return the versions of Kedge, of Python, of installed packages, and of Java if Spark is installed; and `core`:
+    "compiled" or "python"."""
+    found = {"kedge": kedge_version(), "core": CORE.lower(), "python": platform.python_version()}
     for name in PACKAGES:
         try:
             found[name] = version(name)

@@ -48,7 +48,7 @@ def results_of(done: "subprocess.CompletedProcess[str]") -> dict[str, Any]:
     found = json.loads(done.stdout)
     assert list(found) == ["benchmark", "machine", "versions", "results"]
     assert found["machine"]["cores"] >= 1
-    assert set(found["versions"]) == {"python", "kedge", "msgspec", "xxhash"}
+    assert set(found["versions"]) == {"python", "kedge", "core", "msgspec", "xxhash"}
     assert all(isinstance(one["value"], int | float) and one["value"] > 0 for one in found["results"])
     return {one["name"]: one for one in found["results"]}
 
