@@ -17,10 +17,10 @@ if not __package__:  # started by its path: the packages are in the folder above
 from benchmarks.rounds import Benchmark, Figures, Name, Row, verdict
 
 BARS = {  # name → limits of p50 and p99 in milliseconds, and of cores
-    "alert-embedded-1k": (0.2, 1.0, 0.5),
-    "alert-embedded-10k": (0.2, 1.0, 0.5),
-    "alert-2w-1k": (0.4, 2.0, 0.9),
-    "alert-2w-10k": (0.4, 2.0, 1.2),
+    "alert-embedded-1k": (0.2, 0.6, 0.4),
+    "alert-embedded-10k": (0.15, 0.8, 0.4),
+    "alert-2w-1k": (0.4, 1.2, 0.9),
+    "alert-2w-10k": (0.35, 1.5, 0.9),
 }
 
 

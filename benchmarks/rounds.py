@@ -145,10 +145,13 @@ def measured(names: Sequence[Name], rounds: int, seconds: float) -> dict[str, Fi
 
 
 def in_fresh_process(measurement: str, seconds: float, *numbers: float) -> dict[str, Any]:
-    """Run one measurement, while this process sleeps; some take further numbers. Raises MeasurementError."""
-    command = [sys.executable, "-m", "benchmarks.measure", measurement, str(seconds), *map(str, numbers)]
+    """Run one measurement, while this process sleeps; some take further numbers. NAME@python runs it on the Python
+    core. Raises MeasurementError."""
+    name, _, core = measurement.partition("@")
+    command = [sys.executable, "-m", "benchmarks.measure", name, str(seconds), *map(str, numbers)]
+    env = {**os.environ, "KEDGE_CORE": core} if core else None
     try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds + TIMEOUT_S)
+        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=seconds + TIMEOUT_S)
     except subprocess.TimeoutExpired as error:
         raise MeasurementError(f"{measurement} was not done {TIMEOUT_S:g} s after its time") from error
     if done.returncode:

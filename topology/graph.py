@@ -77,6 +77,7 @@ class Declared:
     problems: list[Problem] = field(default_factory=list)
     renamed_from: str | None = None
     begins_empty: bool = False
+    by_count: bool = True  # its outputs are named by their count where it has state and `durability` asks for that
 
     @property
     def known_as(self) -> str:

@@ -18,6 +18,7 @@ from benchmarks.peers.inputs import WORKLOADS
 from benchmarks.peers.rounds import Cell, Comparison
 from benchmarks.sections import number, table
 from bridge.compare import environment, results
+from topology.core import CORE
 from topology.version import version
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -124,7 +125,7 @@ def test_a_comparison_has_its_modes_with_percentiles_costs_guarantees_and_why_on
     drawn = made[f"{IMAGES}/{DRAWING}compare-1k.svg"]
     assert "examples/ssh_alerts.py, 1,000/s, durability=process, with a kill: from the scheduled time" in drawn
     assert f"{environment.machine()['cores']} cores" in page
-    assert f"kedge {version()}, python {platform.python_version()}" in page
+    assert f"kedge {version()}, core {CORE.lower()}, python {platform.python_version()}" in page
 
 
 def test_a_mode_whose_slowest_results_are_not_its_alone_says_so_and_one_of_before_that_was_told_does_not() -> None:

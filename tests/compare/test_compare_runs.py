@@ -49,6 +49,16 @@ def test_both_modes_of_kedge_give_the_same_results_each_in_time(tmp_path: Path) 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("durability", ["process", "checkpoint"])
+def test_results_of_keys_are_timed_and_judged_with_each_durability(tmp_path: Path, durability: str) -> None:
+    made = compare(job_of(counting(tmp_path), modes=KEDGE, config=(f"durability={durability}",)), Told())
+    for one in made.modes:
+        assert one.problem == ""
+        assert one.exact, one
+        assert one.arrived == 80
+
+
+@pytest.mark.slow
 def test_alerts_of_the_ssh_example_are_timed_from_their_last_line(tmp_path: Path) -> None:
     values = (f"path={auth_log(tmp_path)}", f"store={tmp_path / 'alerts.db'}", "reference=2025-12-31T00:00:00")
     made = compare(job_of(ALERTS, *values, modes=KEDGE), Told())

@@ -56,7 +56,7 @@ def test_a_number_more_than_there_are_sources_is_found() -> None:
 
 
 def test_a_table_that_mixes_machines_is_found_and_a_paragraph_may() -> None:
-    one, other = "peers/identity:kedge", "throughput/identity-embedded-acked"
+    one, other = "peers/identity:kedge", "bridge/handover-records-per-s"
     figures = [f"{measured(name):.0f}" for name in (one, other)]
     row = f"<!-- figures: {one} {other} -->\n| {figures[0]}/s | {figures[1]}/s |\n"
     assert "mixes machines" in told(row)[0]

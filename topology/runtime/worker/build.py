@@ -123,7 +123,7 @@ class Building:
             tasks=declared.tasks,
             most=config.max_remembered_bytes,
             log=self._log,
-            by_count=lasts and config.durability != "disk",
+            by_count=declared.by_count and lasts and config.durability != "disk",
         )
         if timed:
             committing.timers = self._timers(committing, declared, random)
