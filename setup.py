@@ -1,8 +1,8 @@
 """Compiles the hot path, where there is a compiler. All else of the package is in pyproject.toml.
 
 Kedge runs without the compiled modules too, only slower, so a build does not fail for them. The variable KEDGE_CORE
-decides, as it does when Kedge runs: `compiled`, and such a build fails if it can't compile; or `python`, and it does not
-try, and makes a wheel for every system.
+decides, as it does when Kedge runs. With `compiled` a build fails if it can't compile. With `python` it does not try,
+and makes a wheel for every system.
 """
 
 import ast

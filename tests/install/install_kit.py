@@ -45,10 +45,10 @@ def copied(to: Path, source: Path = ROOT) -> Path:
     return to
 
 
-def built(source: Path, to: Path, *kinds: str) -> Path:
+def built(source: Path, to: Path, *kinds: str, env: Mapping[str, str] | None = None) -> Path:
     """Builds in an environment of its own, as pip does; a source distribution, and a wheel out of that, unless `kinds`
     says otherwise. Returns the wheel."""
-    done(sys.executable, "-m", "build", *kinds, "--outdir", to, source, cwd=to.parent)
+    done(sys.executable, "-m", "build", *kinds, "--outdir", to, source, cwd=to.parent, env=env)
     (wheel,) = to.glob("*.whl")
     return wheel
 

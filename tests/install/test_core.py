@@ -1,18 +1,17 @@
-"""The compiled core, built from a copy of the source, does what the Python core does, and passes the tests of tasks."""
+"""The compiled core: an install builds it if there is a compiler, and works without one. It runs, or says why not."""
 
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from install_kit import ROOT, copied, done, ran
+from install_kit import ROOT, copied, done, into, ran, stranger
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 BUILD = (sys.executable, "setup.py", "-q", "build_ext", "--inplace", "--force")
-TESTED = ("tests/property/test_both_cores.py", "tests/acker", "tests/runtime/tasks")
+NO_COMPILER = {"CC": "/nowhere/cc", "LDSHARED": "/nowhere/cc"}
 
 
 def env_of(folder: Path, **variables: str) -> Mapping[str, str]:
@@ -31,14 +30,6 @@ def version(folder: Path, **variables: str) -> str:
     command = (sys.executable, "-P", "-c", "import kedge; kedge.main()", "--version")
     result = ran(*command, cwd=folder, env=env_of(folder, **variables))
     return result.stdout or result.stderr
-
-
-def test_its_tasks_pass_their_tests_and_make_the_same(checkout: Path) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTED]
-    env = env_of(checkout, KEDGE_CORE="compiled")
-    told = subprocess.run(command, cwd=checkout, env=env, capture_output=True, text=True, timeout=550, check=False)
-    assert told.returncode == 0, told.stdout[-4_000:]
-    assert "skipped" not in told.stdout
 
 
 def test_the_version_names_the_core_and_a_variable_chooses_it(checkout: Path) -> None:
@@ -64,10 +55,50 @@ def test_a_core_whose_sources_have_changed_does_not_run_until_it_is_built_again(
     assert version(changed).endswith(", compiled core)\n")
 
 
+def test_a_core_that_can_not_be_loaded_does_not_run_and_the_version_says_why(checkout: Path, tmp_path: Path) -> None:
+    changed = copied(tmp_path / "kedge", checkout)
+    for built in (checkout / "topology").rglob("*.so"):
+        (changed / built.relative_to(checkout)).write_bytes(b"for another system")
+    assert ", Python core: it can't be loaded here: " in version(changed)
+    assert "there is no compiled core to run: it can't be loaded here: " in version(changed, KEDGE_CORE="compiled")
+
+
 def test_without_a_compiler_the_build_ends_well_and_says_that_the_python_core_runs(tmp_path: Path) -> None:
     folder = copied(tmp_path / "kedge", ROOT)
-    result = ran(*BUILD, cwd=folder, env=env_of(folder, CC="/nowhere/cc", LDSHARED="/nowhere/cc"))
+    result = ran(*BUILD, cwd=folder, env=env_of(folder, **NO_COMPILER))
     assert result.returncode == 0, result.stderr
     assert "the hot path is not compiled and runs as Python" in result.stdout
     assert [*folder.rglob("*.so")] == []
     assert version(folder).endswith(", Python core: it was not compiled)\n")
+    refused = ran(*BUILD, cwd=folder, env=env_of(folder, KEDGE_CORE="compiled", **NO_COMPILER))
+    assert refused.returncode != 0
+    assert "Kedge: KEDGE_CORE=compiled, but the hot path can't be compiled: " in refused.stderr
+
+
+def test_types_that_cython_does_not_take_end_the_build_well_too_and_are_named(tmp_path: Path) -> None:
+    folder = copied(tmp_path / "kedge", ROOT)
+    with (folder / "topology/core/tuples.pyx").open("a") as file:
+        file.write("cdef nonsense x = 1\n")
+    result = ran(*BUILD, cwd=folder, env=env_of(folder))
+    assert result.returncode == 0, result.stderr
+    assert "the hot path is not compiled and runs as Python" in result.stdout
+    assert "tuples.pyx" in result.stdout + result.stderr
+    assert version(folder).endswith(", Python core: it was not compiled)\n")
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({}, ", compiled core)\n"),
+        (NO_COMPILER, ", Python core: it was not compiled)\n"),
+        ({"KEDGE_CORE": "python"}, ", Python core: it was not compiled)\n"),
+    ],
+)
+def test_pip_installs_with_a_compiler_and_without_one_and_the_version_says_which(
+    tmp_path: Path, source: Path, variables: dict[str, str], said: str
+) -> None:
+    folder = copied(tmp_path / "kedge", source)
+    one = stranger(tmp_path)
+    into(one.environment / "bin" / "python", [folder], env={**one.env, **variables})
+    result = one.types("kedge --version")
+    assert result.stdout.endswith(said), result

@@ -48,8 +48,8 @@ MUTANTS: Final = (
         rule="A12",
         breaks="a record that can't be read fails all trees of its group",
         file="topology/runtime/links/codec.py",
-        old="            return _readable(group.records, list(tuples), reading, failed)",
-        new="            return _readable(b'', list(tuples), reading, failed)",
+        old="            return _readable(group.records, tuples, reading, failed)",
+        new="            return _readable(b'', tuples, reading, failed)",
         test=f"{WIRE}test_a_record_that_cant_be_decoded_fails_its_own_trees_and_its_neighbours_go_A12_F35",
     ),
     Mutant(

@@ -17,6 +17,7 @@ from topology.core.source import Source
 from topology.core.tuples import Tuple
 from topology.runtime.hot.hot_path import Plain, begin, begun_together, emit, work
 from topology.runtime.hot.pending import Pending
+from topology.runtime.hot.tuple_columns import packed, tuples_of
 
 EDGES = (0, 1, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1)  # of 64 bits
 IDS = (
@@ -137,6 +138,16 @@ def drawn(seed: int) -> Iterator[Any]:
             sorted(tree.root for tree in home.ledger.trees()),
         )
         yield [tree.value for tree in trees]
+        columns, joined = packed(inputs)
+        numbers = lambda made: [(t.record, t.origin, t.identity, t.root, t.others) for t in made]  # noqa: E731
+        further = [tup.others for tup in inputs] if joined else None
+        again = tuples_of(columns, [tup.record for tup in inputs], further, inputs[0].source)
+        assert numbers(again) == numbers(inputs), "what was packed comes out again"
+        yield columns.hex(), joined
+        try:
+            tuples_of(columns, [None] * random.choice((11, 13)), None, inputs[0].source)
+        except ValueError as error:
+            yield str(error)
         try:
             yield emit(plain, [Thing(1), Thing(2)], inputs[0], Outbox(plain).undeclared)
             yield emit(plain, [Thing(1), Other(2)], inputs[0], Outbox(plain).undeclared)

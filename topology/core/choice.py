@@ -2,12 +2,14 @@
 
 A compiled module lies beside its source, and Python would import it first. All of them are taken, or none: a compiled
 module reads the memory of another one's objects. The variable KEDGE_CORE decides: `python`, `compiled` (or else
-ImportError), or, where it is not set, whatever can run. Imported before any of them. Must not know what the modules do.
+ImportError), or, where it is not set, whatever can run. Nothing imports one of them before it. Must not know what the
+modules do.
 """
 
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from importlib.util import spec_from_file_location
@@ -16,7 +18,12 @@ from types import ModuleType
 from typing import Final
 
 # All that is compiled. Each is <name>.py, with its types in <name>.pxd, or has a twin <name>.pyx.
-COMPILED: Final = ("topology.core.tuples", "topology.runtime.hot.pending", "topology.runtime.hot.hot_path")
+COMPILED: Final = (
+    "topology.core.tuples",
+    "topology.runtime.hot.pending",
+    "topology.runtime.hot.hot_path",
+    "topology.runtime.hot.tuple_columns",
+)
 VARIABLE: Final = "KEDGE_CORE"
 PACKAGE: Final = Path(__file__).parents[1]
 ROOT: Final = PACKAGE.parent
@@ -53,11 +60,20 @@ def why_not() -> str:
     return ""
 
 
+def _cannot_load() -> str:
+    """Try the first one, which imports none of the others. If it was built for another system, all of them were."""
+    try:
+        import_module(COMPILED[0])
+    except ImportError as error:
+        return f"it can't be loaded here: {error}"
+    return ""
+
+
 def _chosen() -> tuple[str, str]:
     asked = os.environ.get(VARIABLE, "").lower()
     if asked not in ("", "python", "compiled"):
         raise ImportError(f"{VARIABLE} is python or compiled, not {asked!r}", name=VARIABLE)
-    reason = f"{VARIABLE}=python" if asked == "python" else why_not()
+    reason = f"{VARIABLE}=python" if asked == "python" else why_not() or _cannot_load()
     if asked == "compiled" and reason:
         raise ImportError(f"{VARIABLE}=compiled, but there is no compiled core to run: {reason}", name=VARIABLE)
     if not reason:

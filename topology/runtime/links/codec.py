@@ -7,7 +7,7 @@ sockets, sessions, ledgers, or what a worker does with a content.
 """
 
 from collections.abc import Callable, Iterator
-from itertools import repeat, zip_longest
+from itertools import zip_longest
 from operator import attrgetter
 from struct import Struct
 from types import GenericAlias
@@ -21,13 +21,13 @@ from topology.core.source import Source
 from topology.core.tuples import Tuple
 from topology.plan import Plan, Subscription
 from topology.runtime.failures import Failure, Reason
+from topology.runtime.hot.tuple_columns import TUPLE_BYTES, tuples_of
 from topology.runtime.links.columns import (
     BODY_BYTES,
     COLUMN_MAX,
     ENTRY_BYTES,
     RECORD_BYTES_MAX,
     TEXT_MAX,
-    TUPLE_BYTES,
     Body,
     Group,
     array_header,
@@ -221,18 +221,16 @@ class WireCodec:
 
     def _tuples(self, group: Group, failed: Failed) -> list[Tuple[Any]]:
         reading = self._reading(group)
-        values = numbers(group.columns)
-        count, rest = divmod(len(values), 3)
+        count, rest = divmod(len(group.columns), TUPLE_BYTES)
         if rest or not group.records.startswith(array_header(count)):  # this bounds what is read below, too
             raise FrameError("the columns of a group of tuples disagree in length with one another or with its records")
-        roots, origins, identities = values[:count], values[count : 2 * count], values[2 * count :]
-        others = others_of(group.others, count) if group.others else repeat(())
+        others = others_of(group.others, count) if group.others else None
         try:
             records = reading.decode(group.records)
         except Exception:  # msgspec's own, RecursionError, or what a user's type raises when it is made
-            tuples = map(Tuple, repeat(None), origins, identities, roots, others, repeat(reading.source))
-            return _readable(group.records, list(tuples), reading, failed)
-        return list(map(Tuple, records, origins, identities, roots, others, repeat(reading.source)))
+            tuples = tuples_of(group.columns, [None] * count, others, reading.source)
+            return _readable(group.records, tuples, reading, failed)
+        return tuples_of(group.columns, records, others, reading.source)
 
     def _reading(self, group: Group) -> _Reading:
         """Return the reader of this group. Raises FrameError if the plan has no such subscription or task of its

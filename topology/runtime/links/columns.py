@@ -1,7 +1,8 @@
 """The parts of a frame's body: typed structs, numbers in columns, records in arrays, and the bounds of each.
 
-Columns are unsigned 64-bit numbers, little-endian on every host. `struct` makes them: it is as fast as `array` for 128
-numbers, faster for few numbers or a dict's, and nothing is swapped. Must not know a plan, nor where a body comes from.
+Columns are unsigned 64-bit numbers, little-endian on every host. `struct` makes them, except those of tuples: it is as
+fast as `array` for 128 numbers, faster for few numbers or a dict's, and nothing is swapped. Must not know a plan, nor
+where a body comes from.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ import msgspec
 from acker.anchoring import MAX_ROOTS
 from topology.core.tuples import Tuple
 from topology.runtime.failures import Failure, Reason
+from topology.runtime.hot.tuple_columns import packed
 from topology.runtime.links.protocol import Failed, FrameError
 
 COLUMN_MAX: Final = 65_536  # numbers (or pairs) of one column; further ones go into the next frame
@@ -21,7 +23,6 @@ CHECKPOINTS: Final = 2**62  # numbers of checkpoints: more than can be taken
 
 RECORD_BYTES_MAX: Final = 16 << 20  # of one record; several wait in sockets' buffers, and each may be copied twice
 BODY_BYTES: Final = 1 << 20  # of a body's tuples, and of its fails; only a body with one larger record has more
-TUPLE_BYTES: Final = 3 * 8  # of a tuple's columns
 ENTRY_BYTES: Final = 64  # around a group or a failure; more than msgpack needs
 TEXT_MAX: Final = 2_000  # characters of a failure's text
 TRACE_MAX: Final = 10_000  # characters of a failure's traceback: its end, which names the exception
@@ -141,14 +142,12 @@ def portions(items: list[T], cost: Callable[[T], int], most: int) -> list[list[T
 
 def group_of(address: int, subscription: int, tuples: list[Tuple[Any]], records: bytes) -> Group:
     """Return the group of these tuples. `records` has all of their records."""
-    values = [tup.root for tup in tuples]
-    values += [tup.origin for tup in tuples]
-    values += [tup.identity for tup in tuples]
+    values, have_others = packed(tuples)
     further = b""
-    others = [tup.others for tup in tuples]
-    if any(others):
-        further = column([number for index, roots in enumerate(others) for root in roots for number in (index, root)])
-    return Group(address, subscription, column(values), further, records)
+    if have_others:
+        others = [(index, root) for index, tup in enumerate(tuples) for root in tup.others]
+        further = column([number for pair in others for number in pair])
+    return Group(address, subscription, values, further, records)
 
 
 def others_of(data: bytes, count: int) -> list[tuple[int, ...]]:
