@@ -254,8 +254,8 @@ PLANTED: Final = (
         "D1",
         "outputs of a run that goes back are named by their inputs",
         "topology/runtime/worker/build.py",
-        'by_count=lasts and config.durability != "disk"',
-        'by_count=lasts and config.durability == ""',
+        'by_count=declared.by_count and lasts and config.durability != "disk"',
+        'by_count=declared.by_count and lasts and config.durability == ""',
     ),
     planted(
         "D17",
