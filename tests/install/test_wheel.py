@@ -27,7 +27,7 @@ SIZE_MAX = 1_500_000  # bytes of the wheel,
 FILE_MAX = 50_000  # of each source in it; something large that got into it by mistake is larger;
 BUILT_MAX = 300_000  # and of each compiled module
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # the first test builds
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # the first test builds, and compiles
 
 
 def contents(wheel: Path) -> dict[str, bytes]:
