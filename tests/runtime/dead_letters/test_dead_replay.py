@@ -1,6 +1,7 @@
 """Dead letters replayed by hand: the message as it was, under a new number; its letter is gone once it is done (E1)."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -395,3 +396,44 @@ def test_on_a_drain_a_replay_that_has_not_begun_is_left_for_the_next_run(tmp_pat
 
     run_kept(again, store_at(tmp_path), during=waiting)
     assert letters_in(tmp_path) == []
+
+
+class Taking(Bolt):
+    """Rejects one number until it is mended, and then takes half a minute for it; fails all others five times."""
+
+    def __init__(self) -> None:
+        self.mended = False
+        self.given = Counter[int]()
+
+    def __deepcopy__(self, memo: object) -> "Taking":
+        return self
+
+    async def process(self, number: Number) -> list[Number]:
+        self.given[number.n] += 1
+        if number.n == POISON:
+            if not self.mended:
+                raise Reject("three is bad")
+            await asyncio.sleep(30)
+        elif self.given[number.n] <= 5:
+            raise ValueError("not yet")
+        return [number]
+
+
+def test_a_message_that_waits_for_the_place_of_a_replayed_letter_is_replayed_once_that_is_done(tmp_path: Path) -> None:
+    topology = Topology("crowded", Config(max_pending=1, max_replays=10, process_timeout_s=60))
+    bolt, captured = Taking(), Captured[Number]()
+    stream = topology.spout("numbers", ScriptedSpout([Number(POISON), Number(1), Wait()]))
+    topology.bolt("captured", captured, topology.bolt("taking", bolt, stream.shuffle()).shuffle())
+
+    async def during(run: EmbeddedRun) -> None:
+        await until(lambda: bolt.given[1] == 5)
+        bolt.mended = True
+        await asked(run, "replay")  # the letter is in the one place when the message's sixth attempt is due
+        await asyncio.sleep(20)
+        assert bolt.given[1] == 5
+        await gone(run)
+        await asyncio.sleep(1)
+        assert sorted(one.n for one in captured.distinct.values()) == [1, POISON]
+        run.drain()
+
+    run_kept(topology, store_at(tmp_path), during=during)

@@ -144,7 +144,7 @@ class DeadLetters:
         spout_task = tree.spout
         spout_task.counters.dead += 1
         spout_task.pending -= 1
-        spout_task.wake()
+        spout_task.freed()
         with entered(spout_task.place):
             self._home.died(spout_task, tree, failure, letter.name)
 

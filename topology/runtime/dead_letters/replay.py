@@ -104,7 +104,7 @@ class LetterReplay(Deliveries):
         assert isinstance(tree, Revival)
         tree.spout.counters.acked += 1
         tree.spout.pending -= 1
-        tree.spout.wake()
+        tree.spout.freed()
         letter = self.letter_store.current(tree.letter.name)
         if letter is not None:
             self.home.reporter.revived(letter)

@@ -219,6 +219,11 @@ class SpoutTask:
         """End a pause that waits for something other than a queue."""
         self.pauses.wake()
 
+    def freed(self) -> None:
+        """Take note that fewer messages are pending: others may be replayed, or read."""
+        self.replays.look()
+        self.pauses.wake()
+
     def _emit(self, messages: Sequence[Message[Any]]) -> None:
         epochs = self.reader.source.epochs
         if epochs is not self._epochs:
@@ -364,9 +369,7 @@ class SpoutTask:
         self._done.add(trees)
         if self.callbacks.wants_acks:
             self.callbacks.acked(trees)
-        if self.replays.crowded:
-            self.replays.look()
-        self.pauses.wake()
+        self.freed()
 
     def failed_tree(self, tree: Pending, failure: Failure) -> None:
         """Take note that the tree has failed: replay its message after a while, or bury it."""
@@ -425,8 +428,7 @@ class SpoutTask:
         self.callbacks.dead(tree)
         if self.callbacks.wants_settled:  # the checkpoint with its letter is decided
             self.callbacks.settled([tree.message.id])
-        self.replays.look()
-        self.pauses.wake()
+        self.freed()
 
     def pair_of(self, tree: Pending) -> tuple[int, int]:
         """Return the origin and the identity of a message, or two zeros if its id is invalid."""
