@@ -185,6 +185,7 @@ figures: $(VENV)/.installed-dev
 clean:
 	rm -rf $(VENV) build docs/_build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	find topology -name '*.so' -delete
 
 # Stamps: the environment is made again when pyproject.toml has changed.
 $(VENV)/.installed: pyproject.toml
