@@ -61,6 +61,9 @@ SLOW_SHARED := $(filter-out $(SLOW_ALONE) $(SLOW_SPARK),$(SLOW))
 
 # What the compiled core is made of, or has to agree with, as topology/core/choice.py has it.
 CORE := setup.py acker/identity.py $(wildcard topology/core/*.p* topology/runtime/hot/*.p* acker/hash64.p*)
+CAN_COMPILE := import os, shutil, sys, sysconfig as s; \
+	cc = (os.environ.get("CC") or s.get_config_var("CC") or "cc").split()[0]; \
+	sys.exit(not (shutil.which(cc) and os.path.exists(s.get_paths()["include"] + "/Python.h")))
 # What `make test-all` runs again, on the Python core, as `make test` runs all on the compiled one.
 PLAIN := $(filter tests/acker/% tests/unit/% tests/property/% tests/model/% tests/simulation/% tests/runtime/tasks/%,$(SHARED))
 
@@ -154,17 +157,17 @@ mutants: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.mutants
 
 # `python -m tests.simulation --seed N` runs one of them again, and tells all that happens.
-soak: $(VENV)/.installed-dev
+soak: $(VENV)/.core
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --base $(BASE)
 
-planted: $(VENV)/.installed-dev
+planted: $(VENV)/.core
 	$(BIN)/python -m tests.simulation.plant
 
 # Four times: all records are taken; of a quarter as many, read by a source on both workers, one of each thousand is a
 # dead letter, and replayed; and of half as many words are counted, with state on the disk, and in processes' keeping.
 # Then the power fails, on a simulated disk, at each operation of a run and of those that recover from it; disks are full;
 # and each process on the way through Spark is killed.
-chaos: $(VENV)/.installed-dev
+chaos: $(VENV)/.core
 	$(BIN)/python tests/chaos/marathon.py --records $(RECORDS) --reject 0 $(if $(SEED),--seed $(SEED))
 	$(BIN)/python tests/chaos/marathon.py --records $$(($(RECORDS) / 4)) --reject 1000 --tasks 2 $(if $(SEED),--seed $(SEED))
 	$(BIN)/python tests/chaos/marathon.py --records $$(($(RECORDS) / 2)) --states disk $(if $(SEED),--seed $(SEED))
@@ -179,7 +182,7 @@ chaos-short: $(VENV)/.installed-dev
 peers: $(VENV)/.installed
 	@$(BIN)/python -m benchmarks.peers $(ARGS)
 
-figures: $(VENV)/.installed-dev
+figures: $(VENV)/.core
 	@$(BIN)/python -m benchmarks.figures $(ARGS)
 
 clean:
@@ -195,9 +198,12 @@ $(VENV)/.installed: pyproject.toml
 	@$(BIN)/kedge --version >&2
 	@touch $@
 
-# Where there is no compiler, this says so, and the tests are of the Python core.
+# If there is no compiler, or Python has no headers, the tests are of the Python core. Otherwise it has to be built.
 $(VENV)/.core: $(CORE) | $(VENV)/.installed-dev
-	@$(BIN)/python setup.py -q build_ext --inplace --force
+	@if $(BIN)/python -c '$(CAN_COMPILE)'; then \
+		KEDGE_CORE=compiled $(BIN)/python setup.py -q build_ext --inplace --force && \
+		KEDGE_CORE=compiled $(BIN)/python -c 'import topology'; \
+	else echo "there is no C compiler, or no Python.h: the tests are of the Python core" >&2; fi
 	@touch $@
 
 # Spark and a Java; and Spark's classes in an archive, without which it starts all the same, and takes longer.

@@ -1,4 +1,4 @@
-"""Compiles the hot path, where there is a compiler. All else of the package is in pyproject.toml.
+"""Compiles the hot path if there is a C compiler. All else of the package is in pyproject.toml.
 
 Kedge runs without the compiled modules too, only slower, so a build does not fail for them. The variable KEDGE_CORE
 decides, as it does when Kedge runs. With `compiled` a build fails if it can't compile. With `python` it does not try,
@@ -38,6 +38,8 @@ def compiled() -> list[str]:
 
 def extensions() -> list[Extension]:
     """Return what is to be compiled; nothing without Cython."""
+    if ASKED not in ("", "python", "compiled"):
+        raise SystemExit(f"Kedge: KEDGE_CORE is python or compiled, not {ASKED!r}")
     if ASKED == "python":
         return []
     try:

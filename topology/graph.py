@@ -77,7 +77,7 @@ class Declared:
     problems: list[Problem] = field(default_factory=list)
     renamed_from: str | None = None
     begins_empty: bool = False
-    by_count: bool = True  # its outputs are named by their count where it has state and `durability` asks for that
+    by_count: bool = True  # False: its outputs are named by their message, whatever `durability` says
 
     @property
     def known_as(self) -> str:

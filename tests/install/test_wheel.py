@@ -1,6 +1,6 @@
 """What is in the wheel, and in the source distribution that it is built from: all of ours, and nothing else.
 
-They need a compiler: the compiled core is in the wheel.
+The tests need a compiler, since the compiled core is in the wheel.
 """
 
 import ast

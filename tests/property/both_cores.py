@@ -144,10 +144,12 @@ def drawn(seed: int) -> Iterator[Any]:
         again = tuples_of(columns, [tup.record for tup in inputs], further, inputs[0].source)
         assert numbers(again) == numbers(inputs), "what was packed comes out again"
         yield columns.hex(), joined
-        try:
-            tuples_of(columns, [None] * random.choice((11, 13)), None, inputs[0].source)
-        except ValueError as error:
-            yield str(error)
+        for count, others in ((random.choice((11, 13)), None), (12, []), (12, [()] * 11), (12, [()] * 13)):
+            try:
+                tuples_of(columns, [None] * count, others, inputs[0].source)
+                raise AssertionError("the columns are of twelve")
+            except ValueError as error:
+                yield str(error)
         try:
             yield emit(plain, [Thing(1), Thing(2)], inputs[0], Outbox(plain).undeclared)
             yield emit(plain, [Thing(1), Other(2)], inputs[0], Outbox(plain).undeclared)

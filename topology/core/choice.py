@@ -45,6 +45,15 @@ def source_of(module: str) -> Path:
     return PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py")
 
 
+def _cannot_load() -> str:
+    """Try the first one, which imports none of the others. If it was built for another system, all of them were."""
+    try:
+        import_module(COMPILED[0])
+    except ImportError as error:
+        return f"it can't be loaded here: {error}"
+    return ""
+
+
 def why_not() -> str:
     """Return why the compiled core can't run here; empty if it can."""
     built = []
@@ -57,23 +66,14 @@ def why_not() -> str:
         newest = max((path for pattern in INPUTS for path in ROOT.glob(pattern)), key=lambda path: path.stat().st_mtime)
         if newest.stat().st_mtime > min(built):
             return f"{newest.name} has changed since it was compiled: make core"
-    return ""
-
-
-def _cannot_load() -> str:
-    """Try the first one, which imports none of the others. If it was built for another system, all of them were."""
-    try:
-        import_module(COMPILED[0])
-    except ImportError as error:
-        return f"it can't be loaded here: {error}"
-    return ""
+    return _cannot_load()
 
 
 def _chosen() -> tuple[str, str]:
     asked = os.environ.get(VARIABLE, "").lower()
     if asked not in ("", "python", "compiled"):
         raise ImportError(f"{VARIABLE} is python or compiled, not {asked!r}", name=VARIABLE)
-    reason = f"{VARIABLE}=python" if asked == "python" else why_not() or _cannot_load()
+    reason = f"{VARIABLE}=python" if asked == "python" else why_not()
     if asked == "compiled" and reason:
         raise ImportError(f"{VARIABLE}=compiled, but there is no compiled core to run: {reason}", name=VARIABLE)
     if not reason:

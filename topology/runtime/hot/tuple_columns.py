@@ -4,7 +4,6 @@ The columns are of unsigned 64-bit numbers, little-endian on every host: all roo
 the Python core's; `tuple_columns.pyx` makes the same bytes, and no object for a number. Must not know frames.
 """
 
-from collections.abc import Sequence
 from itertools import repeat
 from operator import attrgetter
 from struct import pack, unpack
@@ -26,15 +25,16 @@ def packed(tuples: list[Tuple[Any]]) -> tuple[bytes, bool]:
 
 
 def tuples_of(
-    data: bytes, records: list[Any], others: Sequence[tuple[int, ...]] | None, source: Source
+    data: bytes, records: list[Any], others: list[tuple[int, ...]] | None, source: Source
 ) -> list[Tuple[Any]]:
     """Return the tuples of these columns, each with its record and, unless `others` is None, its further roots.
 
-    Raises ValueError if the columns are not those of as many tuples.
+    Raises ValueError if the columns, or `others`, are not those of as many tuples.
     """
     count = len(records)
-    if len(data) != TUPLE_BYTES * count:
+    if len(data) != TUPLE_BYTES * count or (others is not None and len(others) != count):
         raise ValueError(f"{len(data)} bytes are no columns of {count} tuples")
     values = unpack(f"<{3 * count}Q", data)
     roots, origins, identities = values[:count], values[count : 2 * count], values[2 * count :]
-    return list(map(Tuple, records, origins, identities, roots, others or repeat(()), repeat(source)))
+    further = repeat(()) if others is None else others
+    return list(map(Tuple, records, origins, identities, roots, further, repeat(source)))

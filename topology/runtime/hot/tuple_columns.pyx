@@ -1,6 +1,5 @@
 # cython: language_level=3
-"""The compiled core's columns of tuples. `tuple_columns.py` says what they are, and is what runs where nothing is
-compiled."""
+"""The compiled core's columns of tuples. `tuple_columns.py` says what they are, and runs if nothing is compiled."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t, uint64_t
@@ -43,14 +42,14 @@ def packed(list made not None):
     return data, joined
 
 
-def tuples_of(bytes data not None, list records not None, others, source):
+def tuples_of(bytes data not None, list records not None, list others, source):
     """Return the tuples of these columns, each with its record and, unless `others` is None, its further roots.
 
-    Raises ValueError if the columns are not those of as many tuples.
+    Raises ValueError if the columns, or `others`, are not those of as many tuples.
     """
     cdef Py_ssize_t count = len(records)
     cdef Py_ssize_t size = 8 * count
-    if PyBytes_GET_SIZE(data) != 3 * size:
+    if PyBytes_GET_SIZE(data) != 3 * size or (others is not None and len(others) != count):
         raise ValueError(f"{len(data)} bytes are no columns of {count} tuples")
     cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(data)
     cdef list found = []
