@@ -197,6 +197,11 @@ class SimulatedRun(CrashingRun):
                 await self._forgotten()
             answer = await self.dead(DeadAsk(0, "drop"))
             self._fate.dropped(self._loop.time(), answer)
+            while "is away" in answer.problem:  # a worker is being replaced: its letters are still there
+                await asyncio.sleep(LOOK_S)
+                await settle(self._all_workers)
+                answer = await self.dead(DeadAsk(0, "drop"))
+                self._fate.dropped(self._loop.time(), answer)
             await settle(self._all_workers)
             await self._forgotten()
 
