@@ -1,4 +1,4 @@
-"""What is in the wheel, and in the source distribution that it is built from: all of ours, and nothing else.
+"""The wheel, and the source distribution that it is built from, have all of our files, and nothing else.
 
 The tests need a compiler, since the compiled core is in the wheel.
 """
@@ -37,7 +37,7 @@ def contents(wheel: Path) -> dict[str, bytes]:
 
 
 def sources(wheel: Path) -> dict[str, bytes]:
-    """What is in it and not compiled."""
+    """Return its files that are not compiled."""
     return {name: content for name, content in contents(wheel).items() if not name.endswith(".so")}
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from topology.core.choice import INPUTS
+
 ROOT = Path(__file__).parents[2]
 PATHS = re.compile(r"tests/\S+")
 
@@ -39,3 +41,11 @@ def test_make_test_all_runs_each_file_that_has_slow_tests() -> None:
         if "pytest.mark.slow" in path.read_text("utf-8") and path != Path(__file__)
     }
     assert slow == named
+
+
+def test_make_builds_the_compiled_core_again_for_the_files_that_make_it_stale() -> None:
+    told = subprocess.run(["make", "-pnq", "help"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    (line,) = [line for line in told.splitlines() if line.startswith("CORE := ")]
+    named = line.removeprefix("CORE := ").replace("$(wildcard", "").replace(")", "").split()
+    files = {path for pattern in named for path in ROOT.glob(pattern)}
+    assert files == {path for pattern in INPUTS for path in ROOT.glob(pattern)}

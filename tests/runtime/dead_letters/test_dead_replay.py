@@ -399,10 +399,10 @@ def test_on_a_drain_a_replay_that_has_not_begun_is_left_for_the_next_run(tmp_pat
 
 
 class Taking(Bolt):
-    """Rejects one number until it is mended, and then takes half a minute for it; fails all others five times."""
+    """Rejects one number until it is `fixed`, and then takes 30 s for it. Raises five times for each other number."""
 
     def __init__(self) -> None:
-        self.mended = False
+        self.fixed = False
         self.given = Counter[int]()
 
     def __deepcopy__(self, memo: object) -> "Taking":
@@ -411,7 +411,7 @@ class Taking(Bolt):
     async def process(self, number: Number) -> list[Number]:
         self.given[number.n] += 1
         if number.n == POISON:
-            if not self.mended:
+            if not self.fixed:
                 raise Reject("three is bad")
             await asyncio.sleep(30)
         elif self.given[number.n] <= 5:
@@ -427,7 +427,7 @@ def test_a_message_that_waits_for_the_place_of_a_replayed_letter_is_replayed_onc
 
     async def during(run: EmbeddedRun) -> None:
         await until(lambda: bolt.given[1] == 5)
-        bolt.mended = True
+        bolt.fixed = True
         await asked(run, "replay")  # the letter is in the one place when the message's sixth attempt is due
         await asyncio.sleep(20)
         assert bolt.given[1] == 5
