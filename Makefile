@@ -52,20 +52,27 @@ SHORT := tests/bridge/test_engine_timers_killed.py \
 	"tests/chaos/test_disks.py::test_a_full_state_directory_pauses_the_run_and_nothing_is_lost_f16[0]"
 
 # Files with tests that take long by their nature, which `make test-all` runs. Those that measure are alone, SPARK_JOBS
-# processes share out those of Spark, which begin with the longest, and JOBS processes the others.
+# processes share out those of Spark, and JOBS processes the others; both begin with the longest.
 SLOW := $(sort $(shell grep -rlE --include='test_*.py' 'pytest\.mark\.slow' $(filter-out tests/unit,$(wildcard tests/*))))
-SLOW_ALONE := $(filter tests/benchmarks/% tests/compare/% tests/examples/% tests/docs/test_snippets.py,$(SLOW))
-SLOW_SPARK_LONG := $(addprefix tests/bridge/test_,$(addsuffix .py,killed_in_the_middle engine_lives))
-SLOW_SPARK := $(SLOW_SPARK_LONG) $(filter-out $(SLOW_SPARK_LONG),$(filter tests/bridge/%,$(SLOW)))
-SLOW_SHARED := $(filter-out $(SLOW_ALONE) $(SLOW_SPARK),$(SLOW))
+ON_SPARK := $(addprefix tests/,examples/test_examples_on_spark.py examples/test_fraud_spark.py compare/test_jvm_modes.py)
+SLOW_ALONE := $(filter-out $(ON_SPARK),\
+	$(filter tests/benchmarks/% tests/compare/% tests/examples/% tests/docs/test_snippets.py,$(SLOW)))
+SLOW_SPARK_LONG := $(addprefix tests/bridge/test_,$(addsuffix .py,killed_in_the_middle spark_runs engine_lives))
+SLOW_SPARK := $(SLOW_SPARK_LONG) $(filter-out $(SLOW_SPARK_LONG),$(filter tests/bridge/% $(ON_SPARK),$(SLOW)))
+SLOW_LONG := $(addprefix tests/,$(addsuffix .py,simulation/test_simulation install/test_core install/test_newcomer \
+	install/test_wheel docs/test_website simulation/test_between_runs model/test_cut chaos/test_poison chaos/test_saved \
+	services/test_canaries chaos/test_alerts))
+SLOW_SHARED := $(SLOW_LONG) $(filter-out $(SLOW_LONG) $(SLOW_ALONE) $(SLOW_SPARK),$(SLOW))
 
 # What the compiled core is made of, or has to agree with, as topology/core/choice.py has it.
-CORE := setup.py acker/identity.py $(wildcard topology/core/*.p* topology/runtime/hot/*.p* acker/hash64.p*)
+CORE := setup.py acker/identity.py $(wildcard topology/core/*.p* topology/runtime/hot/*.p* acker/hash64.p* \
+  $(patsubst %,topology/runtime/state/%.p*,known_input lookups state_value keyed_work))
 CAN_COMPILE := import os, shutil, sys, sysconfig as s; \
 	cc = (os.environ.get("CC") or s.get_config_var("CC") or "cc").split()[0]; \
 	sys.exit(not (shutil.which(cc) and os.path.exists(s.get_paths()["include"] + "/Python.h")))
 # What `make test-all` runs again, on the Python core, as `make test` runs all on the compiled one.
-PLAIN := $(filter tests/acker/% tests/unit/% tests/property/% tests/model/% tests/simulation/% tests/runtime/tasks/%,$(SHARED))
+PLAIN := $(filter tests/acker/% tests/unit/runtime/% tests/property/% tests/model/% tests/simulation/% \
+  tests/conformance/% tests/runtime/tasks/% tests/runtime/state/%,$(SHARED))
 
 .PHONY: help run run-spark core wheel test test-all lint docs mutants soak planted chaos chaos-short peers figures clean
 .DEFAULT_GOAL := help
@@ -128,7 +135,7 @@ test: $(VENV)/.core
 test-all: $(VENV)/.core
 	status=0; \
 	KEDGE_CORE=python $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PLAIN) || status=$$?; \
-	$(BIN)/python -m pytest -m slow -n $(JOBS) --dist loadfile $(SLOW_SHARED) || status=$$?; \
+	$(BIN)/python -m pytest -m slow -n $(JOBS) --dist loadfile --no-loadscope-reorder $(SLOW_SHARED) || status=$$?; \
 	$(BIN)/python -m pytest -m slow -n $(SPARK_JOBS) --dist loadfile --no-loadscope-reorder $(SLOW_SPARK) || status=$$?; \
 	$(BIN)/python -m pytest -m slow $(SLOW_ALONE) && exit $$status
 

@@ -7,6 +7,7 @@ and makes a wheel for every system.
 
 import ast
 import os
+import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -72,6 +73,9 @@ class OptionalBuild(build_ext):
 
     def run(self) -> None:
         made = [Path(self.get_ext_fullpath(module)) for module in compiled()]  # in place too, if that was asked for
+        if not self.inplace and sys.platform == "linux":  # what is installed is smaller without names for profilers
+            for extension in self.extensions:
+                extension.extra_link_args.append("-Wl,-s")
         try:
             super().run()
         except Exception as error:

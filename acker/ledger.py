@@ -15,6 +15,8 @@ a queue is progress too (A9). The hard cap has its own clock, which no touch and
 the ledger looks at all trees, and a tree in which it has found no ack `hard_cap` times in a row expires.
 """
 
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -38,6 +40,7 @@ class Tree(CapState, gc=False, eq=False):
 
 
 T = TypeVar("T", bound=Tree)
+_by_root: Final = attrgetter("root")
 
 
 class Ledger(Generic[T]):
@@ -45,23 +48,28 @@ class Ledger(Generic[T]):
 
     `unknown` counts acks, fails and touches for trees that are not open: late, repeated or foreign ones, all harmless.
     `stalls` counts the stalls of the caller, `begun` the trees that were opened. All only grow. `young` has the trees
-    that were begun, or had an ack, in this generation; the hot path takes out what it completes, as `ack` does.
+    that were begun, or had an ack, in this generation, and `old` all others. The hot path puts in what it begins, and
+    takes out what it completes, as `begin` and `ack` do. `table` makes what holds open trees by root: a dict, or what
+    behaves as one.
     """
 
-    def __init__(self, timeout_s: float, now: float, hard_cap: int = 20) -> None:
+    def __init__(
+        self, timeout_s: float, now: float, hard_cap: int = 20, table: Callable[[], dict[int, T]] = dict
+    ) -> None:
         self.timeout_s = timeout_s
         self.hard_cap = hard_cap
         self.unknown = 0
         self.stalls = 0
         self.begun = 0
-        self.young: dict[int, T] = {}
-        self._old: dict[int, T] = {}
+        self._table = table
+        self.young = table()
+        self.old = table()
         self._due = now + timeout_s
         self._look_due = now + timeout_s
         self._last = now
 
     def __len__(self) -> int:
-        return len(self.young) + len(self._old)
+        return len(self.young) + len(self.old)
 
     @property
     def cap_s(self) -> float:
@@ -70,7 +78,7 @@ class Ledger(Generic[T]):
         return self.hard_cap * self.timeout_s
 
     def __contains__(self, root: int) -> bool:
-        return root in self.young or root in self._old
+        return root in self.young or root in self.old
 
     def begin(self, tree: T) -> None:
         """Open a tree. Call it before the tree's first tuple is sent, so that no ack can come too early.
@@ -80,21 +88,11 @@ class Ledger(Generic[T]):
         """
         root = tree.root
         assert tree.value, "a tree begins with an open edge"
-        assert not (self._old and root in self._old), "a root is begun once"
+        assert not (self.old and root in self.old), "a root is begun once"
         self.begun += 1
         previous = self.young.setdefault(root, tree)
         assert previous is tree, "a root is begun once"
         tree.seen = tree.idle = 0  # the value of a replay's tree is that of the first attempt
-
-    def begin_all(self, trees: list[T]) -> None:
-        """Open several trees at once, each as `begin` does; none of them was in a ledger before."""
-        young, old = self.young, self._old
-        count = len(young)
-        self.begun += len(trees)
-        for tree in trees:
-            young[tree.root] = tree
-        assert len(young) == count + len(trees), "a root is begun once"
-        assert not (old and any(tree.root in old for tree in trees)), "a root is begun once"
 
     def ack(self, root: int, value: int) -> T | None:
         """XOR one input's value in: its edge ^ the edges registered with this root. Return the tree if it is now done.
@@ -103,7 +101,7 @@ class Ledger(Generic[T]):
         """
         tree = self.young.get(root)
         if tree is None:
-            tree = self._old.pop(root, None)
+            tree = self.old.pop(root, None)
             if tree is None:
                 self.unknown += 1
                 return None
@@ -117,7 +115,7 @@ class Ledger(Generic[T]):
 
     def fail(self, root: int) -> T | None:
         """End a tree at once, and return it; None if it is not open."""
-        tree = self.young.pop(root, None) or self._old.pop(root, None)
+        tree = self.young.pop(root, None) or self.old.pop(root, None)
         if tree is None:
             self.unknown += 1
         return tree
@@ -125,7 +123,7 @@ class Ledger(Generic[T]):
     def touch(self, root: int) -> None:
         """Report that a tuple of this tree waits in a queue or is held: silence, but not a loss (A9). The cap keeps
         running."""
-        tree = self._old.pop(root, None)
+        tree = self.old.pop(root, None)
         if tree is not None:
             self.young[root] = tree
         elif root not in self.young:
@@ -140,7 +138,7 @@ class Ledger(Generic[T]):
             tree.idle = 0
 
     def advance(self, now: float) -> list[T]:
-        """Set the time, in the caller's monotonic seconds. Return the trees that expired; they are now closed."""
+        """Set the time, in the caller's monotonic seconds. Return the trees that expired, by root; they are closed."""
         gap = now - self._last
         self._last = now
         if gap > STALL_S:
@@ -149,12 +147,13 @@ class Ledger(Generic[T]):
             self._look_due += gap
         expired: list[T] = []
         if now >= self._due:
-            expired = list(self._old.values())
-            self._old, self.young = self.young, {}
+            expired = list(self.old.values())
+            self.old, self.young = self.young, self._table()
             self._due = now + self.timeout_s
         if now >= self._look_due:
             self._look_due = now + self.timeout_s
             expired += self._look()
+        expired.sort(key=_by_root)
         return expired
 
     def _look(self) -> list[T]:
@@ -169,7 +168,7 @@ class Ledger(Generic[T]):
                 over.append(tree)
         for tree in over:
             if self.young.pop(tree.root, None) is None:
-                del self._old[tree.root]
+                del self.old[tree.root]
         return over
 
     def over_the_cap(self, tree: T) -> bool:
@@ -182,10 +181,10 @@ class Ledger(Generic[T]):
 
     def fail_all(self) -> list[T]:
         """End every tree and return them by root, so the oldest first: a worker that they need has died (A11, A14)."""
-        trees = sorted([*self._old.values(), *self.young.values()], key=lambda tree: tree.root)
-        self._old, self.young = {}, {}
+        trees = sorted(self.trees(), key=_by_root)
+        self.old, self.young = self._table(), self._table()
         return trees
 
     def trees(self) -> list[T]:
         """Return the open trees, in no promised order."""
-        return [*self._old.values(), *self.young.values()]
+        return [*self.old.values(), *self.young.values()]

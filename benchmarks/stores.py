@@ -122,7 +122,8 @@ async def stored_a_second(make: Callable[[], BatchingSink], seconds: float) -> d
     made = sink._make_store
 
     def counting() -> SinkStore:
-        counted.append(_Counted(made()))
+        store: Any = made()
+        counted.append(_Counted(store))
         return counted[0]
 
     sink._make_store = counting  # type: ignore[method-assign]

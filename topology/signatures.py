@@ -74,6 +74,13 @@ def state_type(bolt: Any) -> Any:
     return bindings(bolt, "process").get(kind, kind) if isinstance(kind, TypeVar) else kind
 
 
+def takes_many_records(bolt: Any) -> bool:
+    """Return True if `process_many` of a bolt is called in place of its `process`: not if a nearer class, or the object
+    itself, has another `process`."""
+    own = next((cls for cls in type(bolt).__mro__ if {"process", "process_many"} & vars(cls).keys()), object)
+    return callable(vars(own).get("process_many")) and "process" not in vars(bolt)
+
+
 def called(component: Any) -> str:
     """Return the name of a component for sentences: its class, or the function that it was made from."""
     name = getattr(component, "__name__", None) if isinstance(component, Component) else None

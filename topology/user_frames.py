@@ -17,7 +17,8 @@ PACKAGED: Final = "-packages" + os.sep  # in the path of installed packages, for
 LINES_MAX: Final = 80  # of a traceback: half of them from its beginning, half from its end
 
 _OURS: Final = tuple(f"{HOME / name}{os.sep}" for name in PACKAGES)
-_COMPILED: Final = ("topology/core/", "topology/runtime/hot/")  # a compiled frame has its file's path from the root on
+# A compiled frame has its file's path from the root on.
+_COMPILED: Final = ("topology/core/", "topology/runtime/hot/", "topology/runtime/state/")
 _LIBRARY: Final = os.path.dirname(os.__file__) + os.sep
 
 

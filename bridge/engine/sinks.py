@@ -63,6 +63,16 @@ class BatchAnswers:
     def ack(self, tup: Tuple[Any]) -> None:
         self._answered(tup)
 
+    def ack_all(self, tuples: Iterable[Tuple[Any]]) -> list[Tuple[Any]]:
+        """Ack those of the tuples that are open. Return the others."""
+        finished = []
+        for tup in tuples:
+            if self.is_open(tup):
+                self.ack(tup)
+            else:
+                finished.append(tup)
+        return finished
+
     def fail(self, tup: Tuple[Any], reason: str) -> None:
         self._answered(tup)
         self.failed.append((tup, reason))

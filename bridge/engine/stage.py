@@ -40,7 +40,8 @@ from topology.keys import values_of
 from topology.records import Record, decoder, encode
 from topology.runtime.hot.outputs import collected, outcome, waits, yielded
 from topology.runtime.prototypes import prototype_copy
-from topology.runtime.state.value import StateCodec, StateValue
+from topology.runtime.state.state_value import StateValue
+from topology.runtime.state.value import StateCodec
 from topology.runtime.tasks.outbox import Outbox, Staged, outbox_of
 from topology.runtime.worker.start_wait import open_in_time
 from topology.signatures import state_type

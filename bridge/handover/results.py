@@ -103,7 +103,7 @@ class SparkResults(Spout, Generic[R]):
         """Return one partition, whose epoch is the name of these results."""
         return self._epochs
 
-    def settled(self, ids: Sequence[MessageId]) -> None:
+    def settled(self, ids: Sequence[MessageId], partition: str) -> None:
         """Count the rows as done. Removes a batch's file with its last row, once there is a newer file. A row that is
         done and in no decided checkpoint may be asked for again, so its file stays (P11); a dead letter does not need
         it."""

@@ -135,29 +135,6 @@ def test_a_root_can_not_be_begun_twice_while_it_is_open() -> None:
     assert ledger.ack(1, A) is not None, "the refused one has left a trace"
 
 
-def test_trees_begun_together_are_open_like_those_begun_singly() -> None:
-    ledger = ledger_with((1, A))
-    ledger.begin_all([Tree(2, B), Tree(3, C)])
-    assert {tree.root: tree.value for tree in ledger.trees()} == {1: A, 2: B, 3: C}
-    assert ledger.ack(3, C) is not None
-    assert len(ledger) == 2
-
-
-@pytest.mark.parametrize("roots", [(2, 1), (2, 2)])
-def test_trees_begun_together_must_be_new_too(roots: tuple[int, int]) -> None:
-    """A7: against those that are young, and among themselves."""
-    with pytest.raises(AssertionError):
-        ledger_with((1, A)).begin_all([Tree(root, B) for root in roots])
-
-
-def test_trees_begun_together_must_not_be_old_ones() -> None:
-    """A7: nor against those of the old generation."""
-    ledger = ledger_with((1, A))
-    Driven(ledger).until(T + TURN_S)
-    with pytest.raises(AssertionError):
-        ledger.begin_all([Tree(1, B)])
-
-
 def test_a_tree_can_not_begin_without_an_open_edge() -> None:
     """It would never be done: nothing is under way that could ack it."""
     with pytest.raises(AssertionError):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from acker.identity import MessageId
-from acker.marks import AHEAD_MAX, Lane, Marks, Reached
+from acker.marks import AHEAD_MAX, RECENT_MAX, Lane, Marks, Reached
 
 
 def lane_of(ids: Sequence[MessageId], loaded: Reached | None = None) -> Lane:
@@ -30,14 +30,39 @@ def test_where_all_is_done_the_mark_is_the_newest_which_is_done() -> None:
     [
         ([3], Reached(3, ((4, 30),), 30)),
         ([30], Reached(30, (), 30)),
-        ([9, 3], Reached(3, ((4, 8), (10, 30)), 30)),
-        ([3, 4, 9, 30], Reached(3, ((5, 8), (10, 29)), 30)),
+        ([9, 3], Reached(3, ((4, 4), (12, 30)), 30)),
+        ([3, 4, 9, 30], Reached(3, ((12, 12),), 30)),
+        ([4, 9, 12, 30], Reached(4, (), 30)),
     ],
 )
-def test_the_mark_is_the_oldest_unfinished_int_and_what_lies_between_is_done_gaps_too_E3(
+def test_the_mark_is_the_oldest_unfinished_int_and_the_others_that_were_given_after_it_are_done_E3(
     unfinished: list[int], expected: Reached
 ) -> None:
     assert lane_of([1, 3, 4, 9, 12, 30]).reached(unfinished) == expected
+
+
+def test_before_the_ints_that_are_remembered_all_between_two_unfinished_ones_is_done() -> None:
+    lane, polls = Lane(), RECENT_MAX // 2 + 2
+    for number in range(0, 20 * polls, 20):
+        lane.add([number, number + 7])
+    unfinished = [0, 20, 40, 47, 60]  # the first two polls are not remembered
+    last = 20 * (polls - 1) + 7
+    assert lane.reached(unfinished) == Reached(0, ((1, 19), (21, 39), (67, last)), last)
+
+
+def test_of_ints_that_are_done_none_is_remembered_once_a_mark_was_asked_for() -> None:
+    lane = lane_of([*range(0, 1_000, 10)])
+    assert lane.reached() == Reached(990, ((990, 990),), 990)
+    lane.add([1_000, 1_010])
+    assert lane.reached([500, 1_010]) == Reached(500, ((501, 1_009),), 1_010), "all between: it was forgotten"
+
+
+def test_ints_that_are_not_done_any_more_stand_before_those_that_are_remembered() -> None:
+    """As when the run goes back: the marks before have forgotten what was done."""
+    lane = lane_of([10, 20, 30, 40])
+    lane.add([50, 60])
+    assert lane.reached([50]) == Reached(50, ((60, 60),), 60)
+    assert lane.reached([20, 50]) == Reached(20, ((21, 49), (60, 60)), 60)
 
 
 def test_there_is_at_most_one_span_more_than_there_are_unfinished_messages_E4() -> None:

@@ -105,18 +105,18 @@ async def test_the_file_of_a_batch_goes_with_its_last_row_but_the_newest_stays(p
         place.write(number, [number, number])
     spout = place.opened()
     ids = [id for _ in range(3) for id, _ in await rows(spout)]
-    spout.settled([ids[0], ids[2], ids[3]])
+    spout.settled([ids[0], ids[2], ids[3]], "")
     assert place.folder.batches() == [1, 4]
-    spout.settled([ids[1]])
+    spout.settled([ids[1]], "")
     assert place.folder.batches() == [4]
-    spout.settled(ids[4:6])
+    spout.settled(ids[4:6], "")
     assert place.folder.batches() == [4]
     place.write(4, [9])
     place.write(3, [9])
     assert place.folder.read(4).to_pylist() == [{"number": 4}, {"number": 4}]
     assert place.folder.batches() == [4]
     place.write(5, [5, 5])
-    spout.settled([id for id, _ in await rows(spout)])
+    spout.settled([id for id, _ in await rows(spout)], "")
     assert place.folder.batches() == [5]
 
 

@@ -17,6 +17,7 @@ from topology import Record
 from topology.core.source import Source
 from topology.core.tuples import Tuple
 from topology.plan import plan
+from topology.runtime.hot.remote_acks import Acks
 from topology.runtime.links.codec import FRAME_BYTES_MAX, WireCodec, pack
 from topology.runtime.links.protocol import FRAME_VERSION, Content, Frame, Greeting, Kind
 
@@ -89,7 +90,7 @@ def content(planned: Any, random: Random) -> Content:
                 tup = Tuple(records[one.cls.__name__], origin, identity, root, (), source)
                 batches.append((address, [tup]))
     acks = {random.getrandbits(64): random.getrandbits(64) for _ in range(100)}
-    return Content(batches, acks, [], set(acks), {0: 1_000_000}, 3)
+    return Content(batches, Acks(acks), [], set(acks), {0: 1_000_000}, 3)
 
 
 def fuzzed(frames: list[bytes], random: Random, count: int) -> Iterator[bytes]:

@@ -93,17 +93,17 @@ def test_a_worker_that_has_both_spout_and_sink_can_be_killed_f1(folder: Path) ->
 
 @pytest.mark.slow
 def test_one_worker_can_be_killed_twenty_times_in_one_run_f38(folder: Path) -> None:
-    """No session of a new process is taken for a gap in an old one. 30,000 records; neither spout nor sink is on it, so
+    """No session of a new process is taken for a gap in an old one. 50,000 records; neither spout nor sink is on it, so
     that only the others can tell what was in flight to it: a kill that hit nothing does not count as one of the
     twenty."""
     random = seeded(105)
     config = {"max_restarts": 25, "max_pending": 300}
     kills: list[Kill] = []
-    with running(folder, command=HASTY, config=config, count=30_000) as run:
+    with running(folder, command=HASTY, config=config, count=50_000) as run:
         while sum(one.told > 0 for one in kills) < 20:
             kills += killed(run, without_spout, [random.randint(100, 900)], random)
         outcome = run.ended().well()
-    exactly(folder, 30_000)
+    exactly(folder, 50_000)
     hit([one for one in kills if one.told], outcome, restarts=len(kills))
     assert "one of its links broke" not in outcome.said
 

@@ -111,6 +111,8 @@ def test_a_guard_that_was_killed_is_replaced_with_the_next_worker_f67(folder: Pa
         first = run.workers()
         (guard,) = run.guards()
         os.kill(guard, signal.SIGKILL)
+        # a busy machine may need longer for the guard's death than for the worker's, and only a new worker is looked at
+        wait_for(lambda: state_of(guard) in ("", "Z"), "the end of the guard")
         os.kill(first[0], signal.SIGKILL)
         wait_for(
             lambda: len(run.workers()) == 2 and run.guards() != [guard] and sum(map(guarded, run.guards())) == 2,

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -65,22 +66,46 @@ class Null(Bolt):
         return None
 
 
-def test_a_run_in_the_callers_process_ends_too(tmp_path: Path) -> None:
+def ends_by_removal(tmp_path: Path, bolt: Bolt, is_ready: Callable[[EmbeddedRun], bool], *, drains: bool) -> None:
+    """Run a topology with this bolt, and remove its state directory once it is ready. The run ends, and says why."""
     topology = Topology("ticks")
-    topology.bolt("null", Null(), topology.spout("ticks", Ticker(0.01)).shuffle())
+    topology.bolt("bolt", bolt, topology.spout("ticks", Ticker(0.01)).shuffle())
     state = tmp_path / "state"
 
     async def main() -> None:
         run = EmbeddedRun(topology, state_dir=state)
         finishing = asyncio.ensure_future(run.finish())
         async with asyncio.timeout(PATIENCE_S):
-            while not ((now := run.snapshot()) and now.total("acked")):  # noqa: ASYNC110 - there is no event for it
+            while not is_ready(run):  # noqa: ASYNC110 - there is no event for it
                 await asyncio.sleep(0.01)
+        if drains:
+            run.drain(patient=True)  # without a limit: only the directory ends it
         await asyncio.to_thread(shutil.rmtree, state)
-        report = await finishing
+        async with asyncio.timeout(PATIENCE_S):
+            report = await finishing
         assert report.ended == "failed"
         assert isinstance(report.error, WorkerError)
         assert str(report.error.code) == "K557"
         assert not report.clean
 
     asyncio.run(main())
+
+
+def test_a_run_in_the_callers_process_ends_too(tmp_path: Path) -> None:
+    def has_acked(run: EmbeddedRun) -> bool:
+        now = run.snapshot()
+        return now is not None and now.total("acked") > 0
+
+    ends_by_removal(tmp_path, Null(), has_acked, drains=False)
+
+
+class Slow(Bolt):
+    """Holds its first input until the run ends."""
+
+    async def process(self, tick: Tick) -> None:
+        await asyncio.Event().wait()
+
+
+def test_a_run_that_drains_ends_as_soon_as_its_directory_is_removed(tmp_path: Path) -> None:
+    """It does not drain until its time is up, only to find then that nothing can be kept."""
+    ends_by_removal(tmp_path, Slow(), lambda run: "in hand" in run.in_flight(), drains=True)

@@ -224,19 +224,25 @@ def test_options_of_a_run_in_the_environment_change_no_mode(tmp_path: Path, monk
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_a_kill_in_the_middle_tells_what_it_has_cost_and_loses_nothing_d16(tmp_path: Path) -> None:
-    made = compare(job_of(counting(tmp_path), modes=KEDGE, kill=True, seconds=3.0, rate=4_000.0), Told())
+@pytest.mark.parametrize("durability", ["disk", "process", "checkpoint"])
+def test_a_kill_in_the_middle_tells_what_it_has_cost_and_loses_nothing_d16(tmp_path: Path, durability: str) -> None:
+    config = (f"durability={durability}",)
+    job = job_of(counting(tmp_path), modes=KEDGE, kill=True, seconds=3.0, rate=4_000.0, config=config)
+    made = compare(job, Told())
     assert [one.kill.what for one in made.modes if one.kill] == ["a worker", "its only process"]
     for one in made.modes:
         assert one.problem == ""
-        assert one.arrived == 2_400  # of every five messages one, whatever was killed
-        assert one.extra == 0
+        if durability == "checkpoint":  # which message is the fifth may be another one, the second time, and both count
+            assert one.arrived >= 2_400
+        else:
+            assert one.arrived == 2_400  # of every five messages one, whatever was killed
+            assert one.extra == 0
         assert one.kill is not None
         assert 1.4 <= one.kill.at_s <= 2.5
         assert one.kill.gap_ms
         assert one.kill.recovered_ms
     first, second = made.modes  # replays come in another order, so that of other messages one is the fifth: what one
-    assert first.missing == second.missing  # has of them, the other one lacks
+    assert durability == "checkpoint" or first.missing == second.missing  # has of them, the other one lacks
 
 
 @pytest.mark.slow

@@ -116,7 +116,7 @@ async def test_everything_that_waits_for_a_peer_is_dropped(net: Net) -> None:
     zero.peers.by_worker[1]._carrier = narrow
     zero.emit(1)  # in a frame that has found no room
     zero.peers.queue(1, SINK).queue.append(numbered(2))
-    zero.peers.ack(1, root, 5)
+    zero.worker.ack(root, 5)
     zero.peers.fail(root, Failure(Reason.RAISED, "sink", "no"))
     zero.peers.touch(root)
     zero.peers.queued(root)
@@ -138,7 +138,7 @@ async def test_an_ack_that_is_on_its_way_as_a_generation_begins_has_no_effect(ne
     acked: list[int] = []
     one.worker.ledger.ack = lambda root, value: acked.append(root)
     late = delayed(zero, 1)
-    zero.peers.ack(1, one.worker.roots.next_root(), 5)
+    zero.worker.ack(one.worker.roots.next_root(), 5)
     await until(lambda: len(late) == 1)
     one.peers.begin_generation(2)
     one.peers.received(late[0])
@@ -229,6 +229,6 @@ async def test_acks_make_a_worker_gather_too_p1(net: Net) -> None:
     zero.worker.checkpoints = Cut(zero, 1)
     order: list[str] = []
     one.worker.ledger.ack = lambda root, value: order.append(f"ack after {after.gathered}")
-    zero.peers.ack(1, one.worker.roots.next_root(), 5)
+    zero.worker.ack(one.worker.roots.next_root(), 5)
     await until(lambda: bool(order))
     assert order == ["ack after 1"]

@@ -71,7 +71,7 @@ async def test_acks_of_one_tree_leave_as_one_value(net: Net) -> None:
     acked: list[tuple[int, int]] = []
     zero.worker.ledger.ack = lambda root, value: acked.append((root, value))
     for value in (1, 2, 4):
-        one.peers.ack(0, root, value)
+        one.worker.ack(root, value)
     await until(lambda: bool(acked))
     assert acked == [(root, 7)]
 
@@ -79,12 +79,12 @@ async def test_acks_of_one_tree_leave_as_one_value(net: Net) -> None:
 async def test_acks_ride_with_tuples_or_leave_by_themselves_a_moment_later(net: Net) -> None:
     zero, one = await linked(net)
     before = zero.peers.by_worker[1].sent
-    zero.peers.ack(1, one.worker.roots.next_root(), 5)
+    zero.worker.ack(one.worker.roots.next_root(), 5)
     zero.emit(1)
     await until(lambda: one.arrived == [1])
     await a_while(0.01)
     assert zero.peers.by_worker[1].sent == before + 1, "one frame for both"
-    zero.peers.ack(1, one.worker.roots.next_root(), 5)
+    zero.worker.ack(one.worker.roots.next_root(), 5)
     await until(lambda: zero.peers.by_worker[1].sent == before + 2)
 
 
@@ -221,7 +221,7 @@ async def test_a_backlog_is_kept_and_leaves_in_order_once_there_is_room(net: Net
     zero.emit(1, 2)
     await a_while(0.02)
     zero.emit(3)
-    zero.peers.ack(1, one.worker.roots.next_root(), 5)
+    zero.worker.ack(one.worker.roots.next_root(), 5)
     await a_while(0.02)
     assert one.arrived == []
     assert [tup.record.n for tup in zero.peers.by_worker[1].held_up()] == [3], "1 and 2 are in a frame already"

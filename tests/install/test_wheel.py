@@ -23,7 +23,7 @@ from topology.core.choice import COMPILED
 
 PACKAGES = ("acker", "topology", "spouts", "bolts", "bridge")
 EXAMPLES = "kedge_examples"  # what examples/ is called in the wheel
-SIZE_MAX = 1_500_000  # bytes of the wheel,
+SIZE_MAX = 2_000_000  # bytes of the wheel,
 FILE_MAX = 50_000  # of each source in it; something large that got into it by mistake is larger;
 BUILT_MAX = 300_000  # and of each compiled module
 
@@ -129,7 +129,8 @@ def test_the_wheel_is_for_this_system_has_the_compiled_core_and_is_small(wheel: 
     assert [name.partition(".")[0].replace("/", ".") for name in sorted(built)] == sorted(COMPILED)
     assert max(built.values()) < BUILT_MAX
     assert wheel.stat().st_size < SIZE_MAX
-    assert {name: len(content) for name, content in sources(wheel).items() if len(content) >= FILE_MAX} == {}
+    sizes = {name: len(content) for name, content in sources(wheel).items() if not name.endswith("dist-info/RECORD")}
+    assert {name: size for name, size in sizes.items() if size >= FILE_MAX} == {}
 
 
 def test_a_wheel_built_from_the_source_itself_is_the_same_as_one_from_the_source_distribution(

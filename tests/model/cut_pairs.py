@@ -32,8 +32,10 @@ class Pairing:
             inputs = [self.waiting.pop((source, number)) for source in SOURCES if (source, number) in self.waiting]
             root = self.worker.own_number()
             self.members[root[2]] = inputs
-            name = ("pair", number)
-            self.run.arrive(FIRST, Tup(name, name, root, 0, self.run.generation, self.worker.gathered))
+            # A join's output for other anchors is another one: that is so without a partner that was dropped.
+            is_alone = any((source, number) in self.run.dropped for source in SOURCES) and len(inputs) < len(SOURCES)
+            name = ("pair", number, "alone") if is_alone else ("pair", number)
+            self.run.arrive(FIRST, Tup(name, ("pair", number), root, 0, self.run.generation, self.worker.gathered))
 
     def _is_done(self, source: str, number: int) -> bool:
         """As if the records that are done were in a table that anybody can read."""

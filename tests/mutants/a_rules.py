@@ -171,25 +171,26 @@ MUTANTS: Final = (
     Mutant(
         rule="A7",
         breaks="a root that is open already can be begun together with new ones",
-        file="acker/ledger.py",
-        old='        assert len(young) == count + len(trees), "a root is begun once"\n',
+        file="topology/runtime/hot/hot_path.py",
+        old='        assert begun is tree, "a root is begun once"\n',
         new="",
-        test=f"{LEDGER}test_trees_begun_together_must_be_new_too",
+        test="tests/runtime/tasks/test_begun_once.py::test_messages_do_not_begin_with_a_root_that_is_open",
     ),
     Mutant(
         rule="A8",
         breaks="an ack is no progress: a tree that is worked on expires",
         file="acker/ledger.py",
         old="            self.young[root] = tree\n        left = tree.value ^ value",
-        new="            self._old[root] = tree\n        left = tree.value ^ value",
+        new="            self.old[root] = tree\n        left = tree.value ^ value",
         test=f"{LEDGER}test_a_tree_that_makes_progress_never_expires",
     ),
     Mutant(
         rule="A8",
         breaks="young trees expire together with the old ones",
         file="acker/ledger.py",
-        old="            expired = list(self._old.values())\n            self._old, self.young = self.young, {}",
-        new="            expired = self.trees()\n            self._old, self.young = {}, {}",
+        old="            expired = list(self.old.values())\n"
+        "            self.old, self.young = self.young, self._table()",
+        new="            expired = self.trees()\n            self.old, self.young = {}, {}",
         test=f"{DEADLINES}test_a_tuple_that_was_lost_is_replayed_after_one_to_two_timeouts_A8",
     ),
     Mutant(
@@ -213,7 +214,7 @@ MUTANTS: Final = (
         breaks="a touch is no progress",
         file="acker/ledger.py",
         old="        if tree is not None:\n            self.young[root] = tree\n        elif",
-        new="        if tree is not None:\n            self._old[root] = tree\n        elif",
+        new="        if tree is not None:\n            self.old[root] = tree\n        elif",
         test=f"{LEDGER}test_a_touched_tree_does_not_expire",
     ),
     Mutant(

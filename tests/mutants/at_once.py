@@ -11,17 +11,17 @@ MUTANTS: Final = (
     Mutant(
         rule="A4",
         breaks="an input that a sink was given among many stays open after its ack, and can be acked again",
-        file="topology/runtime/tasks/batch_executor.py",
-        old="map(self.given.pop, map(id, tuples), repeat(None))",
-        new="map(self.given.get, map(id, tuples), repeat(None))",
+        file="topology/runtime/hot/hot_path.py",
+        old="found = given.pop(id(argument), None)",
+        new="found = given.get(id(argument), None)",
         test=f"{TAKING}test_a3_a4_each_input_may_be_acked_failed_or_touched_alone_but_once",
     ),
     Mutant(
         rule="A1",
         breaks="an input of several trees that a sink was given among many is acked in the first of them alone",
-        file="topology/runtime/tasks/batch_executor.py",
-        old="for tup in tuples for root in tup.roots]",
-        new="for tup in tuples for root in tup.roots[:1]]",
+        file="topology/runtime/hot/hot_path.py",
+        old="            for root in tup.roots:\n",
+        new="            for root in tup.roots[:1]:\n",
         test=f"{TAKING}test_a1_what_is_in_several_trees_is_acked_at_each_of_their_homes",
     ),
     Mutant(

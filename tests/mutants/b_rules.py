@@ -168,8 +168,8 @@ MUTANTS: Final = (
         rule="B6",
         breaks="an executor takes the newest of its queue first",
         file="topology/runtime/hot/hot_path.py",
-        old="popleft, process, home = executor.queue.popleft,",
-        new="popleft, process, home = executor.queue.pop,",
+        old="popleft, home = executor.queue.popleft,",
+        new="popleft, home = executor.queue.pop,",
         test=f"{RULES_B}test_tuples_from_one_task_to_one_task_arrive_in_order_B6",
     ),
     Mutant(

@@ -11,7 +11,7 @@ GROUPINGS: Final = "tests/declaring/test_groupings.py::"
 INPUTS: Final = "tests/unit/checks/test_validate_inputs.py::"
 SINKS: Final = "tests/bolts/test_sink_conformance.py::"
 SOURCES: Final = "tests/spouts/test_source_conformance.py::"
-STATEFUL: Final = "topology/runtime/state/state_executor.py"
+STATEFUL: Final = "topology/runtime/state/keyed_work.py"
 
 MUTANTS: Final = (
     Mutant(
@@ -27,9 +27,9 @@ MUTANTS: Final = (
     Mutant(
         rule="C1",
         breaks="what was processed is remembered by its identity alone",
-        file="topology/runtime/state/known_inputs.py",
+        file="topology/runtime/state/lookups.py",
         old="        return self.now.get(pair) or self.gathered.get(pair) or self.older.get(pair)",
-        new="        return next((one for (_, identity), one in self if identity == pair[1]), None)",
+        new="        return next((one for at, one in self.now.items() if at[1] == pair[1]), None)",
         test=f"{RULES_C_D}test_messages_whose_identities_collide_are_told_apart_by_their_origins_C1",
     ),
     Mutant(
@@ -205,16 +205,16 @@ MUTANTS: Final = (
         rule="D3",
         breaks="inputs of one key are processed side by side",
         file=STATEFUL,
-        old="            if key in self.busy:\n                self.park(key, tup)",
-        new="            if key in self.busy and not self.busy:\n                self.park(key, tup)",
+        old="            if key in self.busy:\n                executor.park(key, tup)",
+        new="            if key in self.busy and not self.busy:\n                executor.park(key, tup)",
         test=f"{STATE}test_one_input_of_a_key_is_under_way_at_a_time_whatever_the_concurrency_D3",
     ),
     Mutant(
         rule="D3",
         breaks="a second attempt does not wait for the first, which is still in process",
         file=STATEFUL,
-        old="            if key in self.busy:\n                self.park(key, tup)",
-        new="            if key in self.busy and not tup.root & 63:\n                self.park(key, tup)",
+        old="            if key in self.busy:\n                executor.park(key, tup)",
+        new="            if key in self.busy and not tup.root & 63:\n                executor.park(key, tup)",
         test=f"{RULES_C_D}test_a_second_attempt_waits_for_the_first_and_takes_its_outputs_D3",
     ),
     Mutant(
@@ -285,10 +285,10 @@ MUTANTS: Final = (
         rule="D9",
         breaks="a state changes at once, although its input may yet fail",
         file=STATEFUL,
-        old="            self.raised(tup, error)\n\n    def _fire(",
-        new="            if codec is not None and state is not None and state.changed:\n"
+        old="            executor.raised(tup, error)\n\n    def done(",
+        new="            if self.codec is not None and state is not None and state.changed:\n"
         "                self.keys.put(state.key, state.held(0))\n"
-        "            self.raised(tup, error)\n\n    def _fire(",
+        "            executor.raised(tup, error)\n\n    def done(",
         test=f"{STATE}test_an_input_that_raises_after_set_leaves_the_state_unchanged_D9",
     ),
     Mutant(
@@ -304,7 +304,7 @@ MUTANTS: Final = (
     Mutant(
         rule="D9",
         breaks="a state's value may be mutable, and be changed in place",
-        file="topology/runtime/state/value.py",
+        file="topology/runtime/state/value_checks.py",
         old="        hash(value)  # what is",
         new="        value  # what is",
         test=f"{STATE}test_a_mutable_value_is_refused_and_the_state_stays_D9",

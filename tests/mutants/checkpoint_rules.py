@@ -63,9 +63,9 @@ MUTANTS: Final = (
     Mutant(
         rule="P4",
         breaks="of a home's messages, those are forgotten too that are older than its newest one and not done",
-        file=KNOWING,
-        old="                if messages <= newest and messages not in unfinished:",
-        new="                if messages <= newest:",
+        file="topology/runtime/state/lookups.py",
+        old="            if message <= newest and messages not in unfinished:",
+        new="            if message <= newest:",
         test=f"{KNOWN}test_an_input_is_known_until_a_decided_frontier_has_its_message_P4",
     ),
     Mutant(
@@ -128,7 +128,7 @@ MUTANTS: Final = (
         rule="P7",
         breaks="a known input that comes again sends its outputs without their roots",
         file=STATEFUL,
-        old="self._emit(tup, self.records_of(entry), entry) if",
+        old="self._inputs.emit(tup, self.records_of(entry), entry) if",
         new="0 if",
         test=f"{STATE}test_a_replay_of_a_known_input_sends_the_same_outputs_under_its_new_root_D2",
     ),
@@ -177,7 +177,7 @@ MUTANTS: Final = (
     Mutant(
         rule="D2",
         breaks="outputs of a key's timers are counted with those of its inputs",
-        file="topology/runtime/state/state_executor.py",
+        file="topology/runtime/state/keyed_work.py",
         old="held = state.held(0, len(records)) if timer else state.held(len(records))",
         new="held = state.held(len(records), len(records) if timer else 0)",
         test="tests/runtime/state/test_durabilities.py::"
@@ -382,9 +382,10 @@ MUTANTS: Final = (
         rule="P11",
         breaks="the file of a query's results goes when its rows are done, and no decided checkpoint has that",
         file="bridge/handover/results.py",
-        old="    def settled(self, ids: Sequence[MessageId]) -> None:\n",
-        new="    def ack(self, id: MessageId) -> None:\n        self.settled([id])\n\n"
-        "    def settled(self, ids: Sequence[MessageId]) -> None:\n",
+        old="    def settled(self, ids: Sequence[MessageId], partition: str) -> None:\n",
+        new="    def ack(self, id: MessageId) -> None:\n        self.settled([id], "
+        ")\n\n"
+        "    def settled(self, ids: Sequence[MessageId], partition: str) -> None:\n",
         test="tests/bridge/test_spark_results.py::"
         "test_the_file_of_rows_that_no_decided_checkpoint_has_is_there_for_the_next_run_P11",
     ),

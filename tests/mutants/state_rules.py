@@ -67,17 +67,17 @@ MUTANTS: Final = (
     Mutant(
         rule="D9",
         breaks="an output without bytes fails its input when the state has changed",
-        file=STATEFUL,
-        old="        outputs, size = self._outputs.packed(records) if records else NOTHING\n",
+        file="topology/runtime/state/keyed_work.py",
+        old="        outputs, size = self.outputs.packed(records) if records else NOTHING\n",
         new="        if state is not None and state.changed:\n            self.keys.put(state.key, state.held(0))\n"
-        "        outputs, size = self._outputs.packed(records) if records else NOTHING\n",
+        "        outputs, size = self.outputs.packed(records) if records else NOTHING\n",
         test=f"{VALUES}test_an_input_that_can_not_be_done_changes_nothing_and_fails_alone_D9",
     ),
     Mutant(
         rule="D10",
         breaks="what a full store has not kept is not gathered again",
         file=KEYS,
-        old="        self._before = {**self._before, **self._gathered}\n",
+        old="        self.before = {**self.before, **self._gathered}\n",
         new="",
         test=f"{GATHERED}test_what_was_put_is_stored_once_a_checkpoint_is_decided_however_many_were_given_up_P5",
     ),

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topology.groupings import slot_of
-from topology.runtime.state.key_values import NOTHING, KeyValues
+from topology.runtime.state.key_values import KeyValues
+from topology.runtime.state.lookups import NOTHING
 from topology.storage.encoding.state import PLAIN, SUM_BYTES, is_intact, seed_of, sum_of
 
 KEYS = st.sampled_from([b"\x03a", b"\x03b", b"\x03c"])

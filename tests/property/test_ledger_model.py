@@ -22,6 +22,7 @@ from acker.anchoring import MAX_ROOTS, OpenTuple, distinct, register, roots_of
 from acker.identity import copy_of, derive, edge, edge_tag, message_pair, mixed, partition_seed, salt
 from acker.ledger import Ledger, Tree
 from acker.roots import RootSource
+from topology.runtime.hot.open_trees import OpenTrees
 
 T = 10.0  # tree_timeout_s
 TURN_S = 0.5
@@ -72,7 +73,7 @@ class LedgerAgainstSets(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
-        self.ledger: Ledger[Tree] = Ledger(T, now=0.0, hard_cap=HARD_CAP)
+        self.ledger: Ledger[Tree] = Ledger(T, now=0.0, hard_cap=HARD_CAP, table=OpenTrees)
         self.source = RootSource(1, 1, lambda: 2)
         self.messages = 0
         self.waiting: list[Delivery] = []  # not yet acked or failed, whether their trees are open or not

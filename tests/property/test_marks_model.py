@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from acker import marks
 from acker.identity import MessageId
 from acker.ledger import Tree
 from acker.marks import Lane, Marks, Reached
@@ -37,14 +39,20 @@ class Partition:
 class MarksMachine(RuleBasedStateMachine):
     """`done` and `emitted` are the model: every message, as (epoch, index), of all runs."""
 
-    @initialize(named=st.booleans(), heeds=st.booleans())
-    def begin(self, named: bool, heeds: bool) -> None:
+    @initialize(named=st.booleans(), heeds=st.booleans(), recent=st.sampled_from([0, 4, 9, marks.RECENT_MAX]))
+    def begin(self, named: bool, heeds: bool, recent: int) -> None:
+        self.recent = pytest.MonkeyPatch()
+        self.recent.setattr(marks, "RECENT_MAX", recent)
         self.heeds_positions = heeds or named
         self.source = Partition(named)
         self.done: set[tuple[int, int]] = set()
         self.kept: dict[tuple[str, str], Reached] = {}
         self.kept_done: set[tuple[int, int]] = set()
         self._run()
+
+    def teardown(self) -> None:
+        if hasattr(self, "recent"):
+            self.recent.undo()
 
     def _run(self) -> None:
         """A new run begins at what was kept."""

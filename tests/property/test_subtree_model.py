@@ -19,6 +19,7 @@ from acker.identity import derive
 from acker.ledger import Ledger, Tree
 from acker.roots import RootSource, worker_of
 from topology.runtime.failures import Failure, Reason
+from topology.runtime.hot.open_trees import OpenTrees
 from topology.runtime.worker.subtrees import SubTrees
 
 FAILURE = Failure(Reason.RAISED, "bolt")
@@ -64,7 +65,7 @@ class Home:
 
     def __init__(self, worker: int, post: list[tuple[int, int, int | None]]) -> None:
         self.worker, self.post, self.clock = worker, post, At()
-        self.ledger: Ledger[Any] = Ledger(10.0, 0.0)
+        self.ledger: Ledger[Any] = Ledger(10.0, 0.0, table=OpenTrees)
         self.roots = RootSource(worker, 1, lambda: 2)
         self.subtrees = SubTrees(self, Decided(), remembers=True)  # type: ignore[arg-type]  # a clock without a date
 

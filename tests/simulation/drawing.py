@@ -275,9 +275,9 @@ class Told(ScriptedSpout[Item]):
 
     def open(self, task: Task, positions: Mapping[str, MessageId]) -> None:
         super().open(task, positions)
-        self.settled([id for id in range(int(positions.get("", 0))) if id % task.tasks == task.index])
+        self.settled([id for id in range(int(positions.get("", 0))) if id % task.tasks == task.index], "")
 
-    def settled(self, ids: Sequence[MessageId]) -> None:
+    def settled(self, ids: Sequence[MessageId], partition: str) -> None:
         self.told([int(id) for id in ids])
 
 

@@ -71,5 +71,5 @@ class Partitioned(Spout):
             self._named = {**self._named, **dict.fromkeys(sorted(more), "")}
         return given
 
-    def settled(self, ids: Sequence[MessageId]) -> None:
+    def settled(self, ids: Sequence[MessageId], partition: str) -> None:
         self.told([int(id) - FIRST for id in ids])

@@ -106,7 +106,7 @@ PLANTED: Final = (
     _bug(
         "D3",
         "an input whose first attempt is not kept yet is processed once more",
-        "topology/runtime/state/state_executor.py",
+        "topology/runtime/state/keyed_work.py",
         "            if root and (entry := self.known.get(pair)) is not None:",
         "            if root and (entry := self.known.get(pair)) is not None and entry.out:",
     ),
@@ -179,7 +179,7 @@ PLANTED: Final = (
     _bug(
         "B2",
         "what was drawn is filed by the input's identity, whatever way the input has come",
-        "topology/runtime/state/state_executor.py",
+        "topology/runtime/state/keyed_work.py",
         "            key = tup.source.key(tup.record)\n        entry = None\n",
         "            key = None\n        entry = None\n",
     ),
@@ -207,10 +207,10 @@ PLANTED: Final = (
     ),
     _bug(
         "E4",
-        "what is done above the mark begins with the mark itself",
+        "the newest message that is not done is among what is done above the mark",
         "acker/marks.py",
-        "            spans.append((ints[-1] + 1, int(self._last)))",
-        "            spans.append((ints[-1], int(self._last)))",
+        "        first, open_ones = unfinished[known], set(unfinished[known:])\n",
+        "        first, open_ones = unfinished[known], set(unfinished[known:-1])\n",
     ),
     _bug(
         "F20",
@@ -244,8 +244,8 @@ PLANTED: Final = (
     _bug(
         "D5",
         "a tuple of a message that is done is taken",
-        "topology/runtime/state/state_executor.py",
-        " and self.is_stale(tup):",
+        "topology/runtime/state/keyed_work.py",
+        " and executor.is_stale(tup):",
         " and False:",
     ),
     _bug(

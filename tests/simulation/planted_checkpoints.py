@@ -18,6 +18,7 @@ def planted(rule: str, breaks: str, file: str, old: str, new: str, *also: Mutant
 _CHECKPOINTS: Final = "topology/runtime/checkpoints/worker_checkpoints.py"
 _COORDINATOR: Final = "topology/runtime/checkpoints/coordinator.py"
 _EXECUTOR: Final = "topology/runtime/state/state_executor.py"
+_WORK: Final = "topology/runtime/state/keyed_work.py"
 _KNOWN: Final = "topology/runtime/state/known_inputs.py"
 _WORKER: Final = "topology/runtime/worker/worker.py"
 _STORE: Final = "topology/storage/worker_store.py"
@@ -128,7 +129,7 @@ PLANTED: Final = (
     planted(
         "P7",
         "a known input is counted again",
-        _EXECUTOR,
+        _WORK,
         "            if root and (entry := self.known.get(pair)) is not None:",
         "            if False and (entry := self.known.get(pair)) is not None:",
     ),
@@ -194,7 +195,7 @@ PLANTED: Final = (
         "topology/runtime/tasks/spout_task.py",
         "        self._done.add(trees)\n",
         "        self._done.add(trees)\n        if self.callbacks.wants_settled:\n"
-        "            self.callbacks.settled([tree.message.id for tree in trees])\n",
+        "            self.callbacks.settled([tree.message for tree in trees])\n",
     ),
     planted(
         "P12",

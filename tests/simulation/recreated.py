@@ -50,6 +50,6 @@ class Recreated(Spout):
         self._next += len(ids)
         return [Message(records[id], id) for id in ids]
 
-    def settled(self, ids: Sequence[MessageId]) -> None:
+    def settled(self, ids: Sequence[MessageId], partition: str) -> None:
         if self.world["epoch"] == 0:
             self.world["told"].update(ids)

@@ -117,7 +117,7 @@ def test_a_fault_at_each_step_of_a_checkpoint_and_of_the_next_one_leaves_each_co
             Strike(hazard, 90, 0, 0.5, step),
         ]
         monkeypatch.setattr("topology.testing.simulator.simulate.draw_strikes", lambda *given, s=strikes: ([*s], {}))
-        report = simulate(partial(counted, durability, every=5), seed=number, faults={hazard, Hazard.CRASH})
+        report = simulate(partial(counted, durability, every=1), seed=number, faults={hazard, Hazard.CRASH})
         check(report, dead=False)
         struck += report.paths[f"struck as {step.value}"]
     assert struck >= len(Step), "most of these strikes come as the step is done"

@@ -62,7 +62,7 @@ class Told(ScriptedSpout[Item]):
 
     told: ClassVar[set[MessageId]]
 
-    def settled(self, ids: Sequence[MessageId]) -> None:
+    def settled(self, ids: Sequence[MessageId], partition: str) -> None:
         self.told.update(ids)
 
 

@@ -11,6 +11,7 @@ from topology.core.source import Source
 from topology.core.tuples import Tuple
 from topology.plan import plan
 from topology.runtime.failures import Failure
+from topology.runtime.hot.remote_acks import Acks
 from topology.runtime.links.codec import WireCodec
 from topology.runtime.links.protocol import Content
 
@@ -108,7 +109,8 @@ def content(
 ) -> Content:
     """A Content with this in it, and nothing else."""
     empty: dict[str, Any] = {"acks": {}, "touches": set(), "queued": set(), "depths": {}, "checkpoint": 0}
-    return Content(batches=batches or [], fails=fails or [], **{**empty, **others})
+    given = {**empty, **others}
+    return Content(batches=batches or [], fails=fails or [], **{**given, "acks": Acks(given["acks"])})
 
 
 def for_enrich(*tuples: Tuple[Any]) -> Content:
@@ -134,7 +136,7 @@ def told(*contents: Content) -> dict[str, Any]:
                 at = (address, source.component, source.stream, source.tag)
                 value = (each.record, each.origin, each.identity, each.root, each.others)
                 found["tuples"].setdefault(at, []).append(value)
-        found["acks"].update(one.acks)
+        found["acks"].update(one.acks.items())
         found["fails"] += [(root, why.reason, why.component, why.text, why.traceback()) for root, why in one.fails]
         found["touches"] |= one.touches
         found["queued"] |= one.queued

@@ -21,14 +21,23 @@ from typing import Final
 COMPILED: Final = (
     "topology.core.tuples",
     "topology.runtime.hot.pending",
+    "topology.runtime.hot.open_trees",
     "topology.runtime.hot.hot_path",
+    "topology.runtime.hot.remote_acks",
     "topology.runtime.hot.tuple_columns",
+    "topology.runtime.state.known_input",
+    "topology.runtime.state.lookups",
+    "topology.runtime.state.state_value",
+    "topology.runtime.state.keyed_work",
 )
 VARIABLE: Final = "KEDGE_CORE"
 PACKAGE: Final = Path(__file__).parents[1]
 ROOT: Final = PACKAGE.parent
 # The files that a compiled module is made of, or has to agree with.
-INPUTS: Final = ("topology/core/*.p*", "topology/runtime/hot/*.p*", "acker/hash64.p*", "acker/identity.py", "setup.py")
+INPUTS: Final = (
+    *("topology/core/*.p*", "topology/runtime/hot/*.p*", "acker/hash64.p*", "acker/identity.py", "setup.py"),
+    *(f"topology/runtime/state/{name}.p*" for name in ("known_input", "lookups", "state_value", "keyed_work")),
+)
 
 
 class PythonCore(MetaPathFinder):

@@ -23,6 +23,13 @@ def settle_heap() -> None:
     gc.freeze()
 
 
+def to_next(now: float, every_s: float) -> float:
+    """Return the seconds from `now` to about the next multiple of `every_s`. Those who wait so share a turn of the
+    loop, and an idle process wakes once for all of them."""
+    left = every_s - now % every_s
+    return left if left > every_s / 10 else left + every_s  # a timer may be a moment early
+
+
 async def shielded_task(work: Callable[[], Awaitable[Any]]) -> BaseException | None:
     """Run `work` and return what it raises, so that SystemExit in an asyncio task does not end the loop (F6). Only a
     cancellation is raised. `work` is called here, so that a task that is cancelled before it begins leaves nothing

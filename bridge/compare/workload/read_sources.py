@@ -198,7 +198,7 @@ async def _awaited(result: Any) -> None:
 
 def _task(topology: str, one: Declared, index: int, folder: Path, loop: asyncio.AbstractEventLoop) -> Task:
     return Task(
-        topology,
+        f"{topology}-compare",  # a consumer at a server is then not that of a run
         one.name,
         index,
         one.tasks,

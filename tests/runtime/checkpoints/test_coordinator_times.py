@@ -11,6 +11,7 @@ from coordinator_kit import KEEP, NOTE, SETTLE, Stage, begun, story, turns
 from acker.frontier import Frontier
 from topology.runtime.checkpoints.coordinator import AGAIN_FIRST_S, GivenUp
 from topology.storage.store import StoreFull
+from topology.testing import run_virtual
 
 # -- when
 
@@ -51,6 +52,54 @@ async def test_one_that_is_wanted_comes_at_once_and_those_who_want_it_share_it()
             stage.coordinator.wanted()
 
     assert await taken_at(stage, wanted, 2.0) == [0.0, 0.4, 1.4]
+
+
+@pytest.mark.parametrize(("takes_s", "expected"), [(0.02, 0.2), (0.1, 0.5), (3.0, 3.002)])
+def test_slow_ones_are_further_apart_for_at_most_a_second(takes_s: float, expected: float) -> None:
+    """Five times as long as one takes, up to a second; one that takes longer is followed at once."""
+
+    async def told() -> None:
+        stage = Stage(answers=True, every_s=0.2)
+        decide = stage._decide
+
+        async def slow(checkpoint: int) -> None:
+            await asyncio.sleep(takes_s)
+            await decide(checkpoint)
+
+        stage._decide = slow  # type: ignore[method-assign]
+        stage.coordinator._decide = slow
+
+        async def nothing() -> None:
+            pass
+
+        times = await taken_at(stage, nothing, 5 * expected)
+        assert [after - before for before, after in pairwise(times)] == pytest.approx([expected] * (len(times) - 1))
+        assert len(times) > 3
+
+    run_virtual(told(), seed=None)
+
+
+@story
+async def test_where_nothing_changes_they_are_a_second_apart_until_something_has() -> None:
+    stage, loop = Stage(answers=True, every_s=0.2), asyncio.get_running_loop()
+    asked: list[float] = []
+    first = stage.puppets[0]
+    ask = first.ask_note
+
+    def timed(checkpoint: int) -> None:
+        asked.append(round(loop.time(), 3))
+        ask(checkpoint)
+
+    first.ask_note = timed  # type: ignore[method-assign]
+    stage.quiet = True
+    running = asyncio.ensure_future(stage.coordinator.run())
+    await asyncio.sleep(3.5)
+    assert asked == [0.0, 0.2, 0.4, 0.6, 0.8, 1.8, 2.8]
+    stage.quiet = False
+    stage.coordinator.wanted()
+    await asyncio.sleep(0.5)
+    assert asked[7:] == [3.5, 3.7, 3.9]
+    running.cancel()
 
 
 @story

@@ -374,7 +374,7 @@ def test_a_snapshot_counts_what_is_done_or_known_in_it_and_nothing_else_D11_P1(
             wrong.append(f"{values} in place of {Counter(id % KEYS for id in done | known)}")
 
     topology, _ = line(
-        inputs(100, pause_s=0.013), Counting(), by="n", tasks=2, config=Config(durability=durability, checkpoint_s=0.1)
+        inputs(100, pause_s=0.026), Counting(), by="n", tasks=2, config=Config(durability=durability, checkpoint_s=0.1)
     )
     watch = Watch(before=through(after=after, takes_s=0.03))
     run_topology(topology, seed=seed, state_dir=tmp_path, watch=watch)

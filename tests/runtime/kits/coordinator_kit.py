@@ -46,13 +46,14 @@ class Puppet:
 class Stage:
     """A coordinator over puppets. `answers`: they answer everything at once. `log`: all that happened, in order."""
 
-    def __init__(self, workers: int = 2, *, answers: bool = False, first: int = 6) -> None:
+    def __init__(self, workers: int = 2, *, answers: bool = False, first: int = 6, every_s: float = 1.0) -> None:
         self.log: list[tuple[str, int]] = []
         self.members: list[Any] | None = [Puppet(worker, self.log) for worker in range(workers)]
         self.decided: list[int] = []
         self.fails: list[BaseException] = []  # what the next decisions raise
         self.size = 100
-        self.coordinator = Coordinator(lambda: self.members, self._decide, first=first, every_s=1.0)
+        self.quiet = False  # whether those that answer everything have nothing new
+        self.coordinator = Coordinator(lambda: self.members, self._decide, first=first, every_s=every_s)
         if answers:
             for member in self.puppets:
                 self.obliging(member)
@@ -68,7 +69,7 @@ class Stage:
 
         def noted(checkpoint: int) -> None:
             ask(checkpoint)
-            coordinator.noted(one.worker, checkpoint, note(one.worker), False)
+            coordinator.noted(one.worker, checkpoint, note(one.worker), self.quiet)
 
         def kept(frontier: Frontier, *, alone: bool) -> None:
             barrier(frontier, alone=alone)

@@ -4,7 +4,8 @@ import pytest
 
 from acker.frontier import NUMBER_BITS, Frontier, Note
 from topology.runtime.state import known_inputs
-from topology.runtime.state.known_inputs import KnownInput, KnownInputs
+from topology.runtime.state.known_input import KnownInput
+from topology.runtime.state.known_inputs import KnownInputs
 
 LIFE, LATER = 1, 2
 

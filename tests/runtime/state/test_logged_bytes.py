@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from topology.runtime.state.known_inputs import KnownInput
+from topology.runtime.state.known_input import KnownInput
 from topology.runtime.state.logged_work import UNLOGGED_BYTES_MAX, LoggedWork
 from topology.storage.log.layout import RECORD_BYTES_MAX
 

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from typing import Any
 
 import pytest
@@ -137,6 +137,20 @@ def test_inputs_of_one_key_are_taken_in_their_order_also_when_they_had_to_wait()
     inputs = [Pair(n % 4, n) for n in range(40)]
     done = run_bolt(Ordered(), inputs, by=("left",), concurrency=8)
     assert done.state == {key: tuple(range(key, 40, 4)) for key in range(4)}
+
+
+def test_an_input_that_waited_for_one_over_its_time_limit_is_done_although_nothing_follows() -> None:
+    class HangsFirst(Bolt):
+        def process(self, pair: Pair, state: State[int]) -> Awaitable[None] | None:
+            if not pair.right:
+                return asyncio.Event().wait()  # type: ignore[return-value]
+            state.set(pair.right)
+            return None
+
+    config = Config(process_timeout_s=3)
+    done = run_bolt(HangsFirst(), [Pair(0, n) for n in range(2)], by=("left",), concurrency=4, config=config)
+    assert [one.reason for one in done.failed] == ["over the time limit in 'bolt': not done after 3 s"]
+    assert done.state == {0: 1}
 
 
 def test_a_second_attempt_that_comes_while_the_first_is_in_process_counts_once_D3() -> None:

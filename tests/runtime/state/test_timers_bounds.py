@@ -14,7 +14,8 @@ from timers_kit import AtEnd, Closes, Fired, Key, Slow, Timed, timing
 from topology import State
 from topology.runtime.embedded.run import EmbeddedRun
 from topology.runtime.state.key_values import KeyValue
-from topology.runtime.state.value import StateCodec, StateValue
+from topology.runtime.state.state_value import StateValue
+from topology.runtime.state.value import StateCodec
 from topology.storage.encoding import state as states
 from topology.testing import Pause, Wait, Watch, run_topology
 from topology.testing.virtual_time.loop import START

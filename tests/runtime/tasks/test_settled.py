@@ -39,7 +39,7 @@ class Brokered(Spout):
     def ack(self, id: Any) -> None:
         self.heard.append(("ack", id))
 
-    def settled(self, ids: Any) -> None:
+    def settled(self, ids: Any, partition: str) -> None:
         self.heard += [("settled", one) for one in ids]
 
 
@@ -86,8 +86,8 @@ def test_a_source_hears_of_a_message_once_a_decided_checkpoint_has_it_P11(
         def __deepcopy__(self, memo: Any) -> "Watching":
             return Watching(self.heard)
 
-        def settled(self, ids: Any) -> None:
-            super().settled(ids)
+        def settled(self, ids: Any, partition: str) -> None:
+            super().settled(ids, partition)
             assert concluded, "nothing was decided before"
             assert len(of("settled", self.heard)) <= concluded[-1]
 
@@ -134,7 +134,7 @@ class Client(Spout):
                 break
         return []
 
-    def settled(self, ids: Any) -> None:
+    def settled(self, ids: Any, partition: str) -> None:
         for one in ids if not self.broker.deaf else ():
             self.broker.left.pop(one, None)
 
@@ -193,7 +193,9 @@ def test_names_whose_last_confirmations_were_lost_are_settled_at_once_by_the_nex
 def test_a_source_is_told_of_what_a_decided_frontier_has_and_of_nothing_else_P11() -> None:
     told: list[list[int]] = []
     task: Any = SpoutTask.__new__(SpoutTask)  # as far as checkpoints see it
-    task.callbacks = SimpleNamespace(wants_settled=True, settled=told.append)
+    task.callbacks = SimpleNamespace(
+        wants_settled=True, settled=lambda messages: told.append([message.id for message in messages])
+    )
     task.checkpoints = SimpleNamespace(trash=[])
     one, two = (SimpleNamespace(message=SimpleNamespace(id=number)) for number in (1, 2))
     task._done = DoneMessages(kept=True)
@@ -253,7 +255,7 @@ class OneAtATime(Spout):
         self.given.append(self.given[-1] if at in (1, 5, 6) else str(at))
         return [Message(Number(at), self.given[-1])]
 
-    def settled(self, ids: Any) -> None:
+    def settled(self, ids: Any, partition: str) -> None:
         self.heard += ids
 
 

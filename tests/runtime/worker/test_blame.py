@@ -8,9 +8,10 @@ import pytest
 from runtime_kit import Number, Poisoned, Same, built, line, numbers
 
 from topology import Bolt, Config, EmitError, State
+from topology.core.choice import COMPILED
 from topology.runtime.embedded.run import EmbeddedRun
 from topology.testing import ScriptedSpout, Watch, run_bolt, run_topology
-from topology.user_frames import described, shown
+from topology.user_frames import described, shown, users_place
 
 
 class Untellable(Exception):
@@ -83,3 +84,13 @@ def test_a_state_that_holds_a_list_at_any_depth_is_refused_D9() -> None:
     assert done.outputs == []
     assert isinstance(done.failed[0].error, EmitError)
     assert "immutable through and through" in done.failed[0].reason
+
+
+def test_a_compiled_frame_is_no_frame_of_the_users() -> None:
+    for module in COMPILED:
+        code = compile("def fails():\n    raise ValueError", f"{module.replace('.', '/')}.py", "exec")
+        found: dict[str, Any] = {}
+        exec(code, found)  # noqa: S102 - a function whose file has the path that a compiled one has
+        with pytest.raises(ValueError, match=r"^$") as raised:
+            found["fails"]()
+        assert module.split(".")[-1] not in users_place(raised.value)

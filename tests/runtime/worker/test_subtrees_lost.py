@@ -6,7 +6,8 @@ from typing import Any
 from acker.frontier import NUMBER_BITS, Decided, Frontier, Note
 from acker.ledger import Ledger
 from acker.roots import RootSource, message_of, owner
-from topology.runtime.state.known_inputs import KnownInput, packed_entries
+from topology.runtime.state.known_input import KnownInput
+from topology.runtime.state.known_inputs import packed_entries
 from topology.runtime.worker.subtrees import SubTrees
 from topology.storage.encoding.entries import unpacked
 

@@ -29,6 +29,7 @@ from wire_kit import (
 from topology.core.tuples import Tuple
 from topology.groupings import key_bytes
 from topology.runtime.failures import Failure, Reason
+from topology.runtime.hot.remote_acks import Acks
 from topology.runtime.links import columns
 from topology.runtime.links.codec import FRAME_BYTES_MAX, RECORD_BYTES_MAX, pack, unpack
 from topology.runtime.links.columns import BODY_BYTES, CHECKPOINTS, COLUMN_MAX, TRACE_MAX
@@ -142,7 +143,7 @@ FAILURES = st.builds(Failure, st.sampled_from(Reason), st.text(max_size=9), st.t
 CONTENTS = st.builds(
     Content,
     batches(),
-    st.dictionaries(U64, U64),
+    st.dictionaries(U64, U64).map(Acks),
     st.lists(st.tuples(U64, FAILURES)),
     st.sets(U64),
     st.dictionaries(U64, U64),

@@ -24,6 +24,12 @@ LATE_S: Final = 10.0  # seconds after which a checkpoint that is not decided is 
 SLOW_S: Final = 1.0  # seconds; a checkpoint that has taken longer has a line in the log
 AGAIN_FIRST_S: Final = 0.1  # before a checkpoint that was given up is tried again; doubled up to AGAIN_LAST_S
 AGAIN_LAST_S: Final = 5.0
+# The share of the time that checkpoints take at most, as long as that puts them no more than PACED_S apart. Each packs
+# and writes the keys that have changed, beside the loop. The price is that more is read again after a death.
+SHARE_MAX: Final = 0.2
+PACED_S: Final = 1.0
+IDLE_AFTER: Final = 5  # checkpoints in a row in which nothing had changed; then the next one may take
+IDLE_S: Final = 1.0  # so long, if none is wanted: an idle run has as little to do as it can
 WANTED_S: Final = 0.002  # between two checkpoints at least: those who want one come together
 
 # What a worker has to do for each step, in the words of "worker 2 has not …".
@@ -118,6 +124,7 @@ class Coordinator:
         self._ends = ""  # why the present step does not count, though all have answered
         self._trying_since = float("inf")  # of the first one that was given up since the last decided one
         self._late_s = LATE_S  # after so many seconds of that, it is reported
+        self._unchanged = 0  # checkpoints in a row in which nothing had changed
         self._is_quiet = False  # whether all workers that have answered have nothing new
         self._wanted = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
@@ -135,14 +142,20 @@ class Coordinator:
         while True:
             begun_at = self._loop.time()
             if await self.take():
-                again_s = AGAIN_FIRST_S
+                took_s, again_s = self._loop.time() - begun_at, AGAIN_FIRST_S
                 self._trying_since, self._late_s = float("inf"), LATE_S
                 await asyncio.sleep(WANTED_S)
-                await self._due(begun_at + self._every_s)
+                await self._due(begun_at + self._until_next(took_s))
             else:
                 self._report_given_up(begun_at)
                 await asyncio.sleep(again_s)
                 again_s = min(2 * again_s, AGAIN_LAST_S) if self._members() else AGAIN_FIRST_S
+
+    def _until_next(self, took_s: float) -> float:
+        """Return the seconds from the begin of a checkpoint that has taken so long to that of the next one."""
+        if self._unchanged >= IDLE_AFTER:
+            return max(self._every_s, IDLE_S)
+        return max(self._every_s, min(took_s / SHARE_MAX, PACED_S))
 
     async def _due(self, at: float) -> None:
         if not self._wanted.is_set():
@@ -226,12 +239,14 @@ class Coordinator:
             await self._taken(self._last, members)
         except (GivenUp, _Unchanged) as why:
             self._given_up = str(why)
+            self._unchanged = self._unchanged + 1 if isinstance(why, _Unchanged) else 0
             for member in self._members() or ():
                 member.send_given_up(self._last)
             return isinstance(why, _Unchanged)
         finally:
             self._watch.cancel()
             self._present, self._answers = (0, ""), None
+        self._unchanged = 0
         return True
 
     async def _taken(self, checkpoint: int, members: Sequence[Member]) -> None:

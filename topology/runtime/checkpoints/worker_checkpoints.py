@@ -83,6 +83,8 @@ class WorkerCheckpoints:
         self.before_gather: Callable[[int], None] = lambda checkpoint: None  # marks the log; raises what a store raises
         self.at_decision: list[Callable[[], None]] = []  # called when a checkpoint is decided, before it is taken in
         self.waits: list[Callable[[], bool]] = []  # whether something waits for a decision, though nothing has changed
+        self.is_quiet = False  # whether the last one was given up since nothing had changed in any worker
+        self.noted_at = 0.0  # loop time of the last note
         self.is_ready = True  # False while tasks lack what the store has for them: a snapshot would be without it
         self.trash: list[list[Any]] = []  # lists that the thread empties: the loop would be held for too long
         self.threads = StoreThreads(executor)
@@ -172,6 +174,7 @@ class WorkerCheckpoints:
         changed = owes or bool(self.why_full) or note != self._last_note or bool(changes)
         changed = changed or any(part.changed for part in self._gathered) or any(waits() for waits in self.waits)
         self._underway = _Underway(checkpoint, note, not changed, changes)
+        self.noted_at = self.time()
         return note, not changed
 
     # -- 2. and 3. the barrier, and the snapshot
@@ -256,6 +259,7 @@ class WorkerCheckpoints:
             number = now.number if now is not None else 0
             raise AssertionError(f"checkpoint {checkpoint} is decided, and {number} is under way here")
         now.stage = CheckpointStage.DECIDED
+        self.is_quiet = False
         self._last_note = now.note
         self.decided_facts.frontier = now.frontier
         for part in self._gathered:
@@ -309,6 +313,7 @@ class WorkerCheckpoints:
         if now is None or now.number != checkpoint:
             return
         self._underway = None
+        self.is_quiet = now.quiet and now.stage is CheckpointStage.NOTED
         for part in self._noted:
             part.kept() if now.quiet else part.not_kept()
         if now.stage >= CheckpointStage.GATHERED:

@@ -14,7 +14,7 @@ from topology.runtime.telemetry.stall import RunFacts
 from topology.storage.dead_questions import DeadAnswer, DeadAsk
 
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024  # of one message; a longer message is an error in Kedge
-BEAT_S: Final = 0.25  # seconds between two beats of a worker's heartbeat thread
+BEAT_S: Final = 0.5  # seconds between two beats of a worker's heartbeat thread
 METRICS_S: Final = 1.0  # seconds between two snapshots of a worker
 OUTSIDE: Final = 74  # exit status of a worker whose disk, or a sink's, is broken: none of its messages is to blame (E6)
 

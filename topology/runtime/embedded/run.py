@@ -346,17 +346,20 @@ class EmbeddedRun(RunLifecycle):
         for worker in self.workers:
             worker.start(killed=True)  # how the process of an earlier run has died is unknown (E7)
         self._is_serving = True
-        watching = asyncio.ensure_future(self._look())
-        checkpoints = asyncio.ensure_future(self._coordinator.run())
-        keeping = asyncio.ensure_future(self._keep_older())
-        guarding = asyncio.ensure_future(self._guard_state())
+        watching = [
+            asyncio.ensure_future(forever)
+            for forever in (self._look(), self._coordinator.run(), self._keep_older(), self._guard_state())
+        ]
         try:
-            how = await self._ending(watching, checkpoints, keeping, guarding)
-            if how in ("stopped", "failed") and all(worker.can_drain for worker in self.workers):
-                await self._drained()
+            how = await self._ending(*watching)
+            drains = how in ("stopped", "failed") and all(worker.can_drain for worker in self.workers)
+            unended = [task for task in watching if not task.done()]
+            if drains and (errors := await self._drained(watching=unended)):
+                self._broke(errors)
+                how = "failed"
         finally:
             self._is_serving = False
-            await cancelled(watching, checkpoints, keeping, guarding)
+            await cancelled(*watching)
         return "aborted" if self._abort.is_set() else how
 
     def _ends(self) -> Iterable[tuple[Awaitable[Any], str]]:

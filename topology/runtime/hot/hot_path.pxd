@@ -6,6 +6,7 @@ from libc.stdint cimport uint64_t
 cimport acker.hash64 as hash64
 cimport topology.runtime.hot.pending as pending
 cimport topology.core.tuples as tuples
+from topology.runtime.hot.open_trees cimport OpenTrees
 from topology.runtime.hot.pending cimport Pending
 from topology.core.tuples cimport Tuple
 
@@ -26,16 +27,21 @@ cdef class Plain:
 cpdef uint64_t emit(Plain plain, object records, Tuple tup, object undeclared) except? 0
 
 @cython.locals(
-    plain=Plain, young=dict, done=list, last=uint64_t, value=uint64_t, sent=uint64_t, tag=uint64_t, taken=cython.long,
+    plain=Plain, young=OpenTrees, done=list, last=uint64_t, value=uint64_t, sent=uint64_t, tag=uint64_t, taken=cython.long,
     tup=Tuple,
 )
-cpdef long work(object executor, long count) except -1
-
-@cython.locals(message=Pending, left=uint64_t)
-cdef object _settle(dict young, object ack, uint64_t root, uint64_t value, list done)
+cpdef long work(object executor, object process, long count) except -1
 
 @cython.locals(
-    trees=list, staged=list, targets=list, origin=uint64_t, identity=uint64_t, tup=Tuple
+    young=OpenTrees, done=list, missing=list, last=uint64_t, value=uint64_t, tag=uint64_t, edge=uint64_t, tup=Tuple
+)
+cpdef tuple ack_given(dict given, list tuples, object home)
+
+@cython.locals(message=Pending, left=uint64_t)
+cpdef object settle(OpenTrees young, object ack, uint64_t root, uint64_t value, list done)
+
+@cython.locals(
+    young=OpenTrees, old=OpenTrees, staged=list, targets=list, origin=uint64_t, identity=uint64_t, tup=Tuple
 )
 cpdef long begin(Plain plain, object messages, uint64_t seed, uint64_t root, object owner, double now, object ledger) except -1
 

@@ -20,6 +20,7 @@ from topology.core.tuples import Tuple
 from topology.errors import EmitError
 from topology.groupings import One
 from topology.records import Record
+from topology.runtime.hot.open_trees import OpenTrees
 from topology.runtime.hot.outputs import END, OUTPUTS_MAX, collected, too_many, waits
 from topology.runtime.hot.pending import Pending
 
@@ -75,10 +76,10 @@ def emit(plain: Plain, records: Sequence[Record], tup: Tuple[Any], undeclared: C
     return value
 
 
-def work(executor: Any, count: int) -> int:
-    """Take up to `count` inputs of a `ProcessExecutor` from its queue, and return how many. Acks of inputs in a row
-    that belong to one tree leave as one."""
-    popleft, process, home = executor.queue.popleft, executor.bolt.process, executor.home
+def work(executor: Any, process: Callable[[Any], Any], count: int) -> int:
+    """Take up to `count` inputs of a `ProcessExecutor` from its queue, and return how many. `process` is called with
+    each record, in their order. Acks of inputs in a row that belong to one tree leave as one."""
+    popleft, home = executor.queue.popleft, executor.home
     outbox, plain, young, ack = executor.outbox, executor.outbox.plain, home.ledger.young, home.ack
     done: list[Any] = []  # trees that this slice completes
     taken = last = value = tag = 0
@@ -122,7 +123,7 @@ def work(executor: Any, count: int) -> int:
             continue
         if tup.root != last:
             if last:
-                _settle(young, ack, last, value, done)
+                settle(young, ack, last, value, done)
             last, value = tup.root, 0
         if tup.source is not source:
             source = tup.source
@@ -130,7 +131,7 @@ def work(executor: Any, count: int) -> int:
         value ^= sent
         value ^= (hash64.derived(hash64.parent_of(tup.identity), tag) or 1) if tag else tup.identity
     if last:
-        _settle(young, ack, last, value, done)
+        settle(young, ack, last, value, done)
     assert home.ledger.young is young, "no deadline passes within a slice"
     if done:
         home.completed(done)
@@ -138,7 +139,39 @@ def work(executor: Any, count: int) -> int:
     return taken
 
 
-def _settle(young: dict[int, Any], ack: Callable[[int, int], Any], root: int, value: int, done: list[Any]) -> None:
+def ack_given(given: dict[int, Tuple[Any]], tuples: list[Tuple[Any]], home: Any) -> tuple[list[Any], list[Tuple[Any]]]:
+    """Ack those of the tuples that are in `given`, by their `id`, and take them out. Return the trees that this
+    completes, and the tuples that were not there."""
+    young, ack = home.ledger.young, home.ack
+    done: list[Any] = []
+    missing = []
+    last = value = tag = 0
+    source = None
+    for argument in tuples:  # a user's bolt may have put anything there
+        found = given.pop(id(argument), None)
+        if found is None:
+            missing.append(argument)
+            continue
+        tup = found
+        if tup.source is not source:
+            source = tup.source
+            tag = source.tag
+        edge = (hash64.derived(hash64.parent_of(tup.identity), tag) or 1) if tag else tup.identity
+        if tup.others:
+            for root in tup.roots:
+                settle(young, ack, root, edge, done)
+            continue
+        if tup.root != last:
+            if last:
+                settle(young, ack, last, value, done)
+            last, value = tup.root, 0
+        value ^= edge
+    if last:
+        settle(young, ack, last, value, done)
+    return done, missing
+
+
+def settle(young: OpenTrees, ack: Callable[[int, int], Any], root: int, value: int, done: list[Any]) -> None:
     """Ack, and add the tree to `done` if that has completed it."""
     tree = young.get(root)
     if type(tree) is Pending:
@@ -146,7 +179,7 @@ def _settle(young: dict[int, Any], ack: Callable[[int, int], Any], root: int, va
         left = message.value ^ value
         message.value = left
         if not left:
-            del young[root]
+            young.pop(root)
             done.append(message)
     else:  # it is old, no message's, another worker's, or not there
         tree = ack(root, value)
@@ -161,7 +194,7 @@ def begin(
 
     Stops at the first message that is unusual, or that has no target: `SpoutTask` begins that one and the rest.
     """
-    trees = []
+    young, old = ledger.young, ledger.old
     staged = []
     targets = []
     for message in messages:
@@ -177,10 +210,13 @@ def begin(
                 targets.append(plain.queues[plain.one(record, identity)])
         except (TypeError, EmitError):
             break
-        trees.append(pending.new(root, identity, message, seed, owner, now))
+        tree = pending.new(root, identity, message, seed, owner, now)
+        begun = young.setdefault(root, tree)
+        assert begun is tree, "a root is begun once"
+        assert old.get(root) is None, "a root is begun once"
         staged.append(tuples.new(record, origin, identity, root, (), plain.source))  # type: ignore[type-var]
         root += ROOT_STEP
-    ledger.begin_all(trees)
+    ledger.begun += len(staged)
     if plain.one is None:
         plain.extend(staged)
     else:

@@ -6,20 +6,7 @@ from libc.stdint cimport uint8_t, uint64_t
 
 cimport topology.core.tuples as tuples
 from topology.core.tuples cimport Tuple
-
-cdef extern from *:
-    """
-    static inline void kedge_put(uint8_t *to, uint64_t number) {
-        for (int at = 0; at < 8; at++) to[at] = (uint8_t)(number >> (8 * at));
-    }
-    static inline uint64_t kedge_get(const uint8_t *from) {
-        uint64_t number = 0;
-        for (int at = 0; at < 8; at++) number |= (uint64_t)from[at] << (8 * at);
-        return number;
-    }
-    """
-    void kedge_put(uint8_t *to, uint64_t number) noexcept nogil
-    uint64_t kedge_get(const uint8_t *at) noexcept nogil
+from topology.runtime.hot.little_endian cimport get, put
 
 TUPLE_BYTES = 24
 
@@ -33,9 +20,9 @@ def packed(list made not None):
     cdef bint joined = False
     cdef Tuple tup
     for tup in made:
-        kedge_put(at, tup.root)
-        kedge_put(at + size, tup.origin)
-        kedge_put(at + 2 * size, tup.identity)
+        put(at, tup.root)
+        put(at + size, tup.origin)
+        put(at + 2 * size, tup.identity)
         at += 8
         if tup.others:
             joined = True
@@ -58,9 +45,9 @@ def tuples_of(bytes data not None, list records not None, list others, source):
         found.append(
             tuples.new(
                 record,
-                kedge_get(at + size),
-                kedge_get(at + 2 * size),
-                kedge_get(at),
+                get(at + size),
+                get(at + 2 * size),
+                get(at),
                 () if others is None else others[index],
                 source,
             )

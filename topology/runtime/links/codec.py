@@ -21,6 +21,7 @@ from topology.core.source import Source
 from topology.core.tuples import Tuple
 from topology.plan import Plan, Subscription
 from topology.runtime.failures import Failure, Reason
+from topology.runtime.hot.remote_acks import acks_of
 from topology.runtime.hot.tuple_columns import TUPLE_BYTES, tuples_of
 from topology.runtime.links.columns import (
     BODY_BYTES,
@@ -155,7 +156,7 @@ class WireCodec:
                 groups += self._groups(address, source, alike, failed)
         parts: Iterator[tuple[Any, ...]] = zip_longest(
             portions(groups, attrgetter("cost"), BODY_BYTES),
-            pair_columns(content.acks),
+            content.acks.columns(COLUMN_MAX),
             columns(content.touches),
             columns(content.queued),
             pair_columns(content.depths),
@@ -215,8 +216,11 @@ class WireCodec:
             raise FrameError(f"the body of a frame can't be read: {printable(text_of(error))}") from None
         failed: Failed = []
         batches = [(group.address, self._tuples(group, failed)) for group in read.groups]
-        acks, depths, touches = pairs_of(read.acks), pairs_of(read.depths), set(numbers(read.touches))
-        queued = set(numbers(read.queued))
+        depths, touches, queued = pairs_of(read.depths), set(numbers(read.touches)), set(numbers(read.queued))
+        try:
+            acks = acks_of(read.acks)
+        except ValueError as error:
+            raise FrameError(f"the acks of a frame can't be read: {error}") from None
         return Content(batches, acks, failed_of(read.fails), touches, depths, read.checkpoint, queued), failed
 
     def _tuples(self, group: Group, failed: Failed) -> list[Tuple[Any]]:

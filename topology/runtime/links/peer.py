@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from topology.core.tuples import Tuple
 from topology.runtime.failures import Failure
+from topology.runtime.hot.remote_acks import WaitingAcks
 from topology.runtime.links.protocol import Carrier, Codec, Content, Failed, Frame, Greeting, Kind, Session
 from topology.runtime.queue_limits import QUEUE_HIGH
 from topology.runtime.waiting_room import WaitingRoom
@@ -84,7 +85,6 @@ class Peer:
     """One other worker: away, or joined under an owner, and then in one session per direction at a time. Both have the
     number of the generation."""
 
-    acks: dict[int, int]  # root → the value that waits to leave
     _notices: Notices
 
     def __init__(
@@ -115,6 +115,7 @@ class Peer:
         self._failed = failed  # called with the trees of tuples that no frame can carry
         self._gathered = gathered  # returns the newest checkpoint that this worker has gathered
         self._loop = asyncio.get_running_loop()
+        self.acks = WaitingAcks(self._acks_came, ACKS_MAX)
         self._sending = False
         self._timer: asyncio.TimerHandle | None = None  # of acks that wait for a ride
         self._greeter: asyncio.TimerHandle | None = None
@@ -127,12 +128,14 @@ class Peer:
         """Begins a session with this owner; what waits leaves once it is welcomed. At most once per owner and
         generation."""
         self.owner = self.newest = owner
+        self.acks.open = True
         self.sent = 0
         self.greet()
 
     def part(self) -> None:
         """The peer is gone: sessions with it are over, and what waited for it is dropped (its trees fail)."""
         self.owner = None
+        self.acks.open = False
         self._end_sessions()
 
     def begin_generation(self, generation: int) -> None:
@@ -186,13 +189,12 @@ class Peer:
 
     # -- what waits to leave
 
-    def ack(self, root: int, value: int) -> None:
-        acks = self.acks
-        acks[root] = acks.get(root, 0) ^ value
-        if self._timer is None and not self._sending:
-            self._timer = self._loop.call_later(ACK_WAIT_S, self.send_now)
-        if len(acks) > ACKS_MAX:
+    def _acks_came(self) -> None:
+        """Lets acks leave soon: the first one, or many."""
+        if len(self.acks) > ACKS_MAX:
             self.send_soon()
+        elif self._timer is None and not self._sending:
+            self._timer = self._loop.call_later(ACK_WAIT_S, self.send_now)
 
     def fail(self, root: int, failure: Failure) -> None:
         self._notices.fails.append((root, failure))
@@ -237,10 +239,10 @@ class Peer:
         batches = [(queue.address, queue.queue[:TUPLES_MAX]) for queue in queues]
         news = self._notices
         gathered = self._gathered()
-        content = Content(batches, self.acks, news.fails, news.touches, news.depths, gathered, news.queued)
+        content = Content(batches, self.acks.take(), news.fails, news.touches, news.depths, gathered, news.queued)
         for queue in queues:
             del queue.queue[:TUPLES_MAX]
-        self._start_empty()
+        self._notices = Notices()
         bodies, failed = self._codec.encode(content)
         for body in bodies:
             frame = self._frame(Kind.CONTENT, self.sent, body)
@@ -272,10 +274,8 @@ class Peer:
         for queue in self.queues.values():
             queue.queue.clear()
         self._unsent.clear()
-        self._start_empty()
-
-    def _start_empty(self) -> None:
-        self.acks, self._notices = {}, Notices()
+        self.acks.take()
+        self._notices = Notices()
 
     @property
     def idle(self) -> bool:

@@ -178,12 +178,6 @@ class Peers:
 
     # -- outgoing
 
-    def ack(self, worker: int, root: int, value: int) -> None:
-        """Send an ack to a tree's home. Send nothing if that worker is away: its trees are gone with it."""
-        peer = self.by_worker.get(worker)
-        if peer is not None and peer.owner is not None:
-            peer.ack(root, value)
-
     def fail(self, root: int, failure: Failure) -> None:
         peer = self.by_worker.get(worker_of(root))
         if peer is not None and peer.owner is not None:
@@ -341,8 +335,7 @@ class Peers:
             executor.queue.extend(tuples)
             fed.append(executor)
         if content.acks:
-            ack = self._home.ledger.ack
-            done = [tree for root, value in content.acks.items() if (tree := ack(root, value)) is not None]
+            done = content.acks.settle(self._home.ledger)
             if done:
                 self._home.completed(done)
         for root, failure in content.fails:

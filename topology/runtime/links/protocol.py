@@ -14,6 +14,7 @@ import msgspec
 
 from topology.core.tuples import Tuple
 from topology.runtime.failures import Failure
+from topology.runtime.hot.remote_acks import Acks
 
 FRAME_VERSION: Final = 2  # version of frames, their bytes and meaning; both ends must have the same
 EARLY_MAX: Final = 256  # frames that may wait for a missing one
@@ -61,7 +62,7 @@ class Content(msgspec.Struct, eq=False):
     """
 
     batches: list[tuple[int, list[Tuple[Any]]]]  # address → tuples, in order
-    acks: dict[int, int]  # root → value, merged: one pair per root
+    acks: Acks  # merged: one for each root
     fails: list[tuple[int, Failure]]
     touches: set[int]
     depths: dict[int, int]  # address → how many tuples wait there, if a spout should react to the change

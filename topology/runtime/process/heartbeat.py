@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from topology.runtime.asyncio_tools import to_next
 from topology.runtime.control.messages import (
     BEAT_S,
     METRICS_S,
@@ -127,7 +128,7 @@ class Heartbeat:
         def turn() -> None:
             self._turned = self._clock()
             nothing.wait(GIVE_WAY_S)
-            loop.call_later(TURN_S, turn)
+            loop.call_later(to_next(loop.time(), TURN_S), turn)
 
         turn()
         with self._lock:

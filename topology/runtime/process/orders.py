@@ -20,7 +20,7 @@ from topology.components import no_folder
 from topology.errors import KedgeError
 from topology.filesystem.files import DiskFiles
 from topology.plan import Plan
-from topology.runtime.asyncio_tools import settle_heap
+from topology.runtime.asyncio_tools import settle_heap, to_next
 from topology.runtime.clock import LoopClock
 from topology.runtime.control.frontiers import frontier_of, packed_note
 from topology.runtime.control.messages import (
@@ -86,7 +86,7 @@ from topology.storage.store import Store, StoreBroken
 from topology.storage.worker_store import open_store
 from topology.user_frames import described
 
-CHECK_S: Final = 0.25  # seconds between two looks for something that the links have overlooked
+CHECK_S: Final = 0.2  # seconds between two looks for something that the links have overlooked
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
@@ -215,7 +215,7 @@ class WorkerLoop:
 
     def _check(self) -> None:
         self._carrier.check(self.loop.time())
-        self.loop.call_later(CHECK_S, self._check)
+        self.loop.call_later(to_next(self.loop.time(), CHECK_S), self._check)
 
     def last_word(self) -> Closed:
         """Return the last message, after all is closed."""

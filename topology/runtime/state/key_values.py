@@ -7,16 +7,15 @@ fire, nor a store.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from xxhash import xxh3_64_digest
 
 from topology.groupings import SLOTS, slot_of
+from topology.runtime.state.lookups import AT_ONCE, NOTHING, Held, HeldKeys, drop
 from topology.storage.encoding.state import PLAIN, SUM_BYTES, content_of, key_head, packed, seed_of, xored
 from topology.storage.values import StateChange, StateRow
-
-NOTHING: Final = b""  # what a key has that has nothing
 
 
 class KeyValue(msgspec.Struct, frozen=True, gc=False):
@@ -30,41 +29,21 @@ class KeyValue(msgspec.Struct, frozen=True, gc=False):
     data: bytes = b""
 
 
-# What is held for a key: bytes are a content as it is stored, which was not asked for yet; a KeyValue, or else the
-# value itself. Values that are bytes are held as contents.
-Held = Any
-
-
-class KeyValues:
+class KeyValues(HeldKeys):
     """The keys of one task of a bolt that is known as `component`. `encode` makes the bytes of a value, and raises for
     none that was put here."""
 
     def __init__(self, component: str, encode: Callable[[Any], bytes]) -> None:
+        super().__init__()
         self._component, self._encode = component, encode
         self._seeds = [seed_of(component, slot) for slot in range(SLOTS)]
-        self._held: dict[bytes, Held] = {}
-        self._before: dict[bytes, Held] = {}  # key → what it had at the last gather, if it has changed since
-        self._gathered: dict[bytes, Held] = {}  # the same for the snapshot under way and the checkpoint before it
-        self._since: dict[bytes, Held] = self._before  # as `_before`, from the snapshot under way on
+        self._gathered: dict[bytes, Held] = {}  # as `before`, for the snapshot under way and the checkpoint before it
+        self._since: dict[bytes, Held] = self.before  # as `before`, from the snapshot under way on
         self._trash: list[dict[bytes, Held]] = []  # emptied by the thread: the loop would be held for too long
 
     def restore(self, rows: Iterable[StateRow]) -> None:
         """Take the stored rows of these keys; the store has checked them."""
-        self._held.update({key: body[SUM_BYTES:] for _, key, body in rows})
-
-    def get(self, key: bytes) -> Held:
-        """Return what is held for a key; NOTHING if it has nothing."""
-        return self._held.get(key, NOTHING)
-
-    def put(self, key: bytes, now: Held) -> None:
-        """Set what a key has. NOTHING removes it."""
-        held = self._held
-        if key not in self._before:
-            self._before[key] = held.get(key, NOTHING)
-        if type(now) is bytes and not now:
-            held.pop(key, None)
-        else:
-            held[key] = now
+        self.held.update({key: body[SUM_BYTES:] for _, key, body in rows})
 
     def content(self, now: Held) -> bytes:
         """Return the bytes of what is held for a key."""
@@ -75,12 +54,12 @@ class KeyValues:
     @property
     def changed(self) -> bool:
         """True if a key has changed since the last snapshot."""
-        return bool(self._before)
+        return bool(self.before)
 
     def gather(self) -> None:
         """Take a snapshot of what has changed since the last one that was decided. Takes no longer for many keys."""
-        self._gathered = self._before
-        self._since = self._before = {}
+        self._gathered = self.before
+        self._since = self.before = {}
 
     def pack(self) -> StateChange | None:
         """Return the snapshot as rows; None if nothing has changed. In a thread, beside the loop.
@@ -88,7 +67,7 @@ class KeyValues:
         `put` notes what a key had before it changes the key. So what is held is read first, and counts unless the key
         has changed since the snapshot, even if that happens between the two looks."""
         rows, sums, seeds, row, encode = [], [], self._seeds, tuple.__new__, self._encode
-        held, since = self._held, self._since
+        held, since = self.held, self._since
         for key, before in self._gathered.items():
             now = held.get(key, NOTHING)
             now = since.get(key, now)
@@ -111,8 +90,8 @@ class KeyValues:
         """Free what decided snapshots have left. In a thread, beside the loop."""
         while self._trash:
             one = self._trash.pop()
-            while one:
-                one.popitem()
+            while drop(one, AT_ONCE):
+                pass
 
     def kept(self) -> None:
         """Take note that the snapshot is decided."""
@@ -121,28 +100,28 @@ class KeyValues:
 
     def not_kept(self) -> None:
         """Take note that the snapshot was given up."""
-        self._before = {**self._before, **self._gathered}
+        self.before = {**self.before, **self._gathered}
         self._gathered = {}
 
     def go_back(self) -> list[bytes]:
         """Be as in the last decided checkpoint. Return the keys that have changed by that."""
-        back = {**self._before, **self._gathered}
+        back = {**self.before, **self._gathered}
         for key, before in back.items():
             if type(before) is bytes and not before:
-                self._held.pop(key, None)
+                self.held.pop(key, None)
             else:
-                self._held[key] = before
-        self._before, self._gathered = {}, {}
+                self.held[key] = before
+        self.before, self._gathered = {}, {}
         return [*back]
 
     # -- how it stands
 
     def __len__(self) -> int:
         """Return the number of keys that have something."""
-        return len(self._held)
+        return len(self.held)
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self._held)
+        return iter(self.held)
 
 
 def timers_in(held: Held) -> dict[str, int]:

@@ -13,7 +13,7 @@ from topology.core.tuples import Tuple
 from topology.records import Record
 from topology.runtime.failures import Reason
 from topology.runtime.queue_limits import QUEUE_HIGH
-from topology.runtime.state.known_inputs import Messages
+from topology.runtime.state.known_input import Messages
 from topology.runtime.tasks.executor import Executor
 from topology.runtime.tasks.stale import refused
 
@@ -40,15 +40,10 @@ class SerialByKeyExecutor(Executor):
     def done(self, tup: Tuple[Any], records: Sequence[Record], state: Any) -> None:
         """The input has been processed: lets its effect be. All or, where it raises, nothing."""
 
-    def slice(self, count: int) -> int:
-        begin, popleft, under_way = self.begin, self.queue.popleft, self.under_way
-        taken = 0
-        while taken < count:
-            if under_way and (len(under_way) >= self.concurrency or self._parked >= PARKED_MAX):
-                break  # where nothing is under way, nothing waits for it
-            begin(popleft())
-            taken += 1
-        return taken
+    @property
+    def has_place(self) -> bool:
+        """True if another input may be taken while some are under way."""
+        return len(self.under_way) < self.concurrency and self._parked < PARKED_MAX
 
     def park(self, key: Hashable, tup: Tuple[Any]) -> None:
         """This input waits until its key is free."""

@@ -9,62 +9,26 @@ earlier lives have left the oldest goes. Must not know bolts, keys, nor who asks
 import logging
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
-import msgspec
-
-from acker.frontier import HOME_SHIFT, NUMBER_BITS, Frontier, home_of
+from acker.frontier import HOME_SHIFT, Frontier, home_of
 from topology.codes.runtime import KNOWN_INPUTS_DROPPED
 from topology.groupings import slot_of, slot_of_identity
+from topology.runtime.state.known_input import KnownInput, Messages
+from topology.runtime.state.lookups import AT_ONCE, KnownPairs, Pair, drop, find_open
 from topology.storage.encoding.entries import ENTRIES_MAX, OutputClass, packed_columns
 
-Pair = tuple[int, int]
-Messages = int | tuple[int, ...]  # the messages that an input came in: its roots without their attempts; () if unknown
-ENTRY_BYTES: Final = 300  # of memory, approximately, for an input without its outputs
 LEFT_MAX: Final = 1_000_000  # inputs of earlier lives that a task remembers
 
 logger = logging.getLogger("kedge")
 
 
-class KnownInput(msgspec.Struct, eq=False, gc=False):
-    """One input.
-
-    key      What it is filed by: the key of its state, or None, and then its identity; `slot`, where that is known.
-    records  Its outputs; `outputs` has the same as bytes, with the numbers of their classes.
-    loaded   True if `records` is to be decoded from `outputs`.
-    first    The count of its first output at the key, if they are named by their count; else -1.
-    out      True once its outputs may leave.
-    waiting  Tuples of this input that came before that (D3).
-    timer    True for a timer that has fired; its messages are the trees of its outputs.
-    """
-
-    messages: Messages
-    key: bytes | None = None
-    records: Sequence[Any] = ()
-    outputs: Sequence[tuple[int, bytes]] = ()
-    loaded: bool = False
-    first: int = -1
-    out: bool = True
-    waiting: list[Any] | None = None
-    timer: bool = False
-    slot: int = -1
-
-    @property
-    def size(self) -> int:
-        """Bytes of memory, about."""
-        return ENTRY_BYTES + sum([len(data) + ENTRY_BYTES for _, data in self.outputs])
-
-
-class KnownInputs:
-    """Of one task. `now` has those since the last snapshot, `gathered` those of snapshots that are not decided, and
-    `older` all others. The caller puts a new one into `now`, and adds its size to `bytes`."""
+class KnownInputs(KnownPairs):
+    """Of one task."""
 
     def __init__(self, component: str) -> None:
-        self.now: dict[Pair, KnownInput] = {}
-        self.bytes = 0  # of those that count
+        super().__init__()
         self._component = component
-        self.gathered: dict[Pair, KnownInput] = {}
-        self.older: dict[Pair, KnownInput] = {}
         self._is_unsure = False  # if some were restored with messages, until a frontier tells which lives there are
         self._bytes_gathered = 0  # of those of the snapshot under way
         self._decided = self.older  # those that were open at the last decided checkpoint
@@ -76,9 +40,6 @@ class KnownInputs:
 
     def __iter__(self) -> Iterator[tuple[Pair, KnownInput]]:
         yield from [*self.older.items(), *self.gathered.items(), *self.now.items()]
-
-    def get(self, pair: Pair) -> KnownInput | None:
-        return self.now.get(pair) or self.gathered.get(pair) or self.older.get(pair)
 
     def restore(self, pair: Pair, entry: KnownInput) -> None:
         """Take up what an earlier life has left. Its messages, if it has some, may be of lives that are over."""
@@ -121,19 +82,17 @@ class KnownInputs:
         """Return the open inputs of the snapshot. In a thread, beside the loop, which may give some other numbers."""
         while self._trash:
             one = self._trash.pop()
-            while one:
-                one.popitem()
+            while drop(one, AT_ONCE):
+                pass
         notes = {note.owners[-1]: note for note in frontier.notes.values() if len(note.owners) == 1}
         done = {owner: (note.newest, note.unfinished) for owner, note in notes.items()}
-        nothing: tuple[int, frozenset[int]] = -1, frozenset()
         found: dict[Pair, KnownInput] = {}
-        for pair, entry in chain(self.older.items(), self.gathered.items()):
-            messages = entry.messages
-            if type(messages) is int:  # the usual case, and there may be many
-                newest, unfinished = done.get(messages >> NUMBER_BITS, nothing)
-                if messages <= newest and messages not in unfinished:
-                    continue
-            if not frontier.has_all(each(messages), pair[0]):
+        inputs = chain(self.older.items(), self.gathered.items())
+        candidates: list[tuple[Pair, KnownInput]] = []
+        while find_open(inputs, done, AT_ONCE, candidates):  # there may be many, most of one message that is done
+            pass
+        for pair, entry in candidates:
+            if not frontier.has_all(each(entry.messages), pair[0]):
                 found[pair] = entry
         self._bound(found)
         self._open = found, sum([entry.size for entry in found.values() if entry.messages])

@@ -15,7 +15,7 @@ from topology.records import Record
 from topology.runtime.checkpoints.log_commit import LogCommit
 from topology.runtime.state.due_times import Due
 from topology.runtime.state.key_values import KeyValue, KeyValues
-from topology.runtime.state.known_inputs import KnownInput
+from topology.runtime.state.known_input import KnownInput
 from topology.runtime.state.packed_outputs import PackedOutputs
 from topology.storage.encoding.log_records import pack
 from topology.storage.log.layout import RECORD_BYTES_MAX

@@ -12,7 +12,7 @@ from typing import Final
 from topology.codes.tuples import REPLAYED_OUTPUT_UNDECLARED
 from topology.errors import RecordError
 from topology.records import Record, decoder, encode, schema
-from topology.runtime.state.known_inputs import ENTRY_BYTES
+from topology.runtime.state.known_input import ENTRY_BYTES
 from topology.runtime.tasks.outbox import Outbox
 from topology.storage.encoding.entries import OutputClass, output_class
 

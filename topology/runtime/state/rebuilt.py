@@ -10,9 +10,10 @@ from typing import Any
 from topology.core.tuples import Tuple
 from topology.records import Record
 from topology.runtime.state.keyed_executor import messages_of
-from topology.runtime.state.known_inputs import ENTRY_BYTES, KnownInput, Pair
+from topology.runtime.state.known_input import ENTRY_BYTES, KnownInput
+from topology.runtime.state.lookups import Pair
 from topology.runtime.state.state_executor import StateExecutor
-from topology.runtime.state.value import StateValue
+from topology.runtime.state.state_value import StateValue
 
 
 class RebuiltStateExecutor(StateExecutor):
@@ -22,6 +23,7 @@ class RebuiltStateExecutor(StateExecutor):
         super().__init__(*args, **settings)
         self._held: dict[bytes, dict[Pair, tuple[Tuple[Any], int]]] = {}  # key → its inputs, and what each has sent
         self._count = 0
+        self._inputs.takes = self.done
 
     def done(self, tup: Tuple[Any], records: Sequence[Record], state: StateValue | None) -> None:
         assert state is not None, "a bolt without state has nothing to rebuild"

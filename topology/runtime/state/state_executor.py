@@ -8,32 +8,29 @@ at once. A bolt that is not deterministic has no state, and its outputs are know
 is made of, nor when a checkpoint is due.
 """
 
-from collections.abc import Sequence
-from types import GeneratorType
-from typing import Any, Final
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 from acker.frontier import Frontier
-from acker.identity import edge
-from acker.roots import NUMBER_SHIFT
 from topology.core.tuples import Tuple
 from topology.records import Record, encoded
 from topology.runtime.checkpoints.log_commit import LogCommit
 from topology.runtime.current_task import entered
 from topology.runtime.failures import Reason
-from topology.runtime.hot.outputs import END, OUTPUTS_MAX, collected, waits
 from topology.runtime.state.due_times import Due
 from topology.runtime.state.key_values import KeyValues, timers_in
 from topology.runtime.state.keyed_executor import SerialByKeyExecutor, messages_of
-from topology.runtime.state.known_inputs import KnownInput, KnownInputs, packed_groups
+from topology.runtime.state.keyed_work import KeyedWork
+from topology.runtime.state.known_input import KnownInput
+from topology.runtime.state.known_inputs import KnownInputs, packed_groups
 from topology.runtime.state.logged_work import LoggedWork, Work
-from topology.runtime.state.packed_outputs import NOTHING, PackedOutputs
+from topology.runtime.state.packed_outputs import PackedOutputs
+from topology.runtime.state.state_value import StateValue
 from topology.runtime.state.timers import TaskTimers
-from topology.runtime.state.value import StateCodec, StateValue
+from topology.runtime.state.value import StateCodec
 from topology.runtime.tasks.executor import drive
 from topology.storage.encoding.entries import KnownEntry, OutputClass
 from topology.storage.values import Changes, EntryRow, Mark, StateRow
-
-TIMERS_FIRST: Final = 1 << 62  # the count of the first output of a key's timers
 
 
 class StateExecutor(SerialByKeyExecutor):
@@ -60,16 +57,25 @@ class StateExecutor(SerialByKeyExecutor):
         self.codec = codec
         self.known = KnownInputs(self.component)
         self.keys = KeyValues(known_as, encoded)
-        self.timers: TaskTimers | None = None  # set by the worker where the bolt has on_timer
         self._lasts, self._most = lasts, most
-        self._by_count = by_count and codec is not None
         self._outputs = PackedOutputs(self.component, self.outbox)
         self._fired = 0  # of what was executed, timers
         self._fired_marks: list[Mark] = []  # of the snapshot under way
-        self._over: list[Any] = []  # trees that this slice has completed
         self._logged: LoggedWork | None = None  # where there is a log
         if log is not None and lasts:
             self._logged = LoggedWork(log, self.component, known_as, self._outputs, self.keys, self._let_go)
+        self._inputs = KeyedWork(self, self._outputs, by_count=by_count and codec is not None)
+        self._inputs.logged = self._logged
+
+    @property
+    def timers(self) -> TaskTimers | None:
+        """Those of a bolt that has on_timer; the worker sets them."""
+        timers: TaskTimers | None = self._inputs.timers
+        return timers
+
+    @timers.setter
+    def timers(self, timers: TaskTimers) -> None:
+        self._inputs.timers = timers
 
     # -- what an earlier life has left
 
@@ -115,68 +121,25 @@ class StateExecutor(SerialByKeyExecutor):
             self._logged.log.worked(is_much=self._logged.is_much)
 
     def slice(self, count: int) -> int:
-        taken = super().slice(count if self._logged is None else self._logged.room(count))
-        if self._over:
-            self._complete()
-        return taken
+        return self._inputs.slice(count if self._logged is None else self._logged.room(count))
 
     def finish(self, tup: Tuple[Any], outputs: Sequence[Record], error: BaseException | None) -> None:
         super().finish(tup, outputs, error)
-        if self._over:
-            self._complete()
         if self._logged is not None and self._logged.open:
             self._logged.log.soon()
 
-    def _complete(self) -> None:
-        over, self._over = self._over, []
-        self.home.completed(over)
+    def _free(self, key: Hashable) -> None:
+        super()._free(key)
+        self._inputs.complete()
 
     def begin(self, tup: Tuple[Any]) -> None:
-        root, decided = tup.root, self.decided
-        if root:
-            message = root >> NUMBER_SHIFT
-            if (tup.others or message <= decided.newest.get(message >> 32, -1)) and self.is_stale(tup):
-                self.refuse(tup)
-                return
-        pair = tup.origin, tup.identity
-        codec, key_of, record = self.codec, tup.source.key, tup.record
-        try:
-            key: Any = pair if codec is None or key_of is None else key_of(record)
-            if key in self.busy:
-                self.park(key, tup)
-                return
-            self.executed += 1
-            if root and (entry := self.known.get(pair)) is not None:
-                self._again(tup, entry)
-                return
-            if codec is None:
-                state, outputs = None, self.bolt.process(record)
-            else:
-                state = StateValue(codec, key, self.keys.get(key))
-                if root or type(record) is not Due:
-                    outputs = self.bolt.process(record, state)
-                else:
-                    outputs = self._fire(record, state)
-            records: Sequence[Record] = ()
-            if outputs is not None:
-                kind = type(outputs)
-                if kind is GeneratorType:
-                    first = next(outputs, END)
-                    if first is not END:  # as most have it: nothing or one, and no list
-                        second = next(outputs, END)
-                        records = (first,) if second is END else [first, second, *collected(outputs)]
-                elif kind is list or kind is tuple:
-                    records = outputs if len(outputs) <= OUTPUTS_MAX else collected(outputs)
-                elif waits(outputs):
-                    self.wait(tup, outputs, key, state)
-                    return
-                else:
-                    records = collected(outputs)
-            self.done(tup, records, state)
-        except BaseException as error:
-            self.raised(tup, error)
+        self._inputs.take(tup)
 
-    def _fire(self, record: Due, state: StateValue) -> Any:
+    def done(self, tup: Tuple[Any], records: Sequence[Record], state: StateValue | None) -> None:
+        self._inputs.done(tup, records, state)
+
+    def fire(self, record: Due, state: StateValue) -> Any:
+        """A timer has its turn. Return what `on_timer` returns."""
         assert self.timers is not None, "who else has put it into the queue"
         self._fired += 1
         if state.fired(record.name, record.due):
@@ -184,68 +147,7 @@ class StateExecutor(SerialByKeyExecutor):
         self.timers.over(record)  # it was moved, or taken away, meanwhile
         return None
 
-    def done(self, tup: Tuple[Any], records: Sequence[Record], state: StateValue | None) -> None:
-        """The input has been processed: its effect is there from now on, all of it or, where this raises, nothing.
-
-        A value or a record without a byte form fails this input and no other (D9). A failure to emit fails the input
-        too: without a log nothing has changed then."""
-        outputs, size = self._outputs.packed(records) if records else NOTHING
-        root, key, first, held = tup.root, None, -1, None
-        timer = not root and type(tup.record) is Due
-        if state is not None:
-            key = state.key
-            if self._by_count and records:
-                count, timer_count = state.counts
-                first = TIMERS_FIRST + timer_count if timer else count
-                held = state.held(0, len(records)) if timer else state.held(len(records))
-            elif state.changed:
-                held = state.held(0)
-        elif tup.source.key is not None:
-            key = tup.source.key(tup.record)
-        entry = None
-        if root:
-            messages = messages_of(tup) if tup.others else root >> NUMBER_SHIFT
-            entry = KnownInput(messages, key, records, outputs, False, first)
-        elif timer and records:
-            entry = KnownInput((), key, records, outputs, False, first, timer=True)
-        sent = 0
-        if self._logged is not None:
-            fired = (self.task, *self.timers.due_times.have_fired) if timer and self.timers is not None else None
-            self._logged.keep(tup, records, key, held, entry, size, fired)
-        elif records and not timer:
-            sent = self._emit(tup, records, entry)
-        if held is not None and state is not None:
-            self.keys.put(state.key, held)
-            if self.timers is not None and state.timers_changed:
-                self.timers.set(state.key, state.timers, state.timers_gone)
-        if entry is not None:
-            self.known.now[tup.origin, tup.identity] = entry
-            self.known.bytes += size
-        if timer and self.timers is not None:
-            self.timers.over(tup.record)
-        if self._logged is None:
-            self._leaves(tup, entry, sent)
-
-    def _leaves(self, tup: Tuple[Any], entry: KnownInput | None, sent: int) -> None:
-        """The outputs of an input have left: it is acked. Those of a timer leave now. Trees that this completes wait
-        for the end of the slice."""
-        root = tup.root
-        if root and not tup.others:
-            tag = tup.source.tag
-            if (tree := self.home.ack(root, sent ^ (edge(tup.identity, tag) if tag else tup.identity))) is not None:
-                self._over.append(tree)
-        elif not root and type(tup.record) is Due:
-            if entry is not None and self.timers is not None:
-                self.timers.outputs.send((tup.origin, tup.identity), entry)
-        else:
-            self.ack_input(tup, sent)
-
-    def _emit(self, tup: Tuple[Any], records: Sequence[Record], entry: KnownInput | None) -> int:
-        if entry is None or entry.first < 0 or entry.key is None:
-            return self.outbox.emit(records, tup)
-        return self.outbox.emit_counted(records, tup, entry.key, entry.first)
-
-    def _again(self, tup: Tuple[Any], entry: KnownInput) -> None:
+    def again(self, tup: Tuple[Any], entry: KnownInput) -> None:
         """Handle a known input that came once more: it changes nothing, and sends what it sent, once that is in the log
         (P7, D2, D3). It is known under its new number from now on. The log has that too before it is acked: else a
         death could leave it under a number that never comes again."""
@@ -265,7 +167,7 @@ class StateExecutor(SerialByKeyExecutor):
 
     def _send(self, tup: Tuple[Any], entry: KnownInput) -> None:
         try:
-            sent = self._emit(tup, self.records_of(entry), entry) if entry.outputs or entry.records else 0
+            sent = self._inputs.emit(tup, self.records_of(entry), entry) if entry.outputs or entry.records else 0
             self.ack_input(tup, sent)
         except BaseException as error:
             self.raised(tup, error)
@@ -287,19 +189,18 @@ class StateExecutor(SerialByKeyExecutor):
             for tup, records, entry, _ in gone:
                 if tup is not None:
                     try:
-                        sent = self._emit(tup, records, entry) if records and type(tup.record) is not Due else 0
+                        sent = self._inputs.emit(tup, records, entry) if records and type(tup.record) is not Due else 0
                     except BaseException as error:
                         self.raised(tup, error)
                     else:
-                        self._leaves(tup, entry, sent)
+                        self._inputs.leaves(tup, entry, sent)
                 if entry is not None:
                     entry.out = True
                     if entry.waiting:
                         waiting, entry.waiting = entry.waiting, None
                         for again in waiting:
                             self._send(again, entry)
-        if self._over:
-            self._complete()
+        self._inputs.complete()
         drive(self.downstream)
         if self.queue:
             self.wake()

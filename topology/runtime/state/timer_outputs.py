@@ -15,7 +15,9 @@ from topology.records import Record
 from topology.runtime.current_task import TaskPlace, entered
 from topology.runtime.failures import OWN, Failure, Reason
 from topology.runtime.state.due_times import Due
-from topology.runtime.state.known_inputs import KnownInput, Pair, each
+from topology.runtime.state.known_input import KnownInput
+from topology.runtime.state.known_inputs import each
+from topology.runtime.state.lookups import Pair
 from topology.runtime.state.timer_retries import Fired, TimerRetries
 from topology.runtime.tasks.interfaces import TreeOwner
 from topology.runtime.tasks.outbox import Outbox, Staged

@@ -10,7 +10,7 @@ from random import Random
 
 from topology.codes.runtime import TIMER_FAILED
 from topology.runtime.failures import DEAD_AT_ONCE, Failure
-from topology.runtime.state.known_inputs import Pair
+from topology.runtime.state.lookups import Pair
 from topology.runtime.tasks.replays import BACKOFF_FIRST_S, BACKOFF_MAX_S, HURRIED_MAX_S
 from topology.runtime.tasks.retry_policy import GivingUp
 

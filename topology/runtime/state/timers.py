@@ -18,9 +18,9 @@ from topology.keys import values_of
 from topology.runtime.current_task import TaskPlace
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.state.due_times import Due, DueTimes
+from topology.runtime.state.state_value import StateValue
 from topology.runtime.state.timer_outputs import TimerOutputs
 from topology.runtime.state.timer_retries import TimerRetries
-from topology.runtime.state.value import StateValue
 
 LOOK_S: Final = 1.0  # the wall clock is looked at again after at most this long: it may step
 AT_ONCE: Final = 512  # timers that are put into the queue at a time

@@ -6,7 +6,7 @@ Must not know inputs, commits, nor who fires a timer.
 
 import types
 import typing
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -14,16 +14,18 @@ from typing import Any, Final
 
 import msgspec
 
-from topology.codes.tuples import INVALID_TIMER, MUTABLE_STATE_VALUE, STATE_VALUE_TYPE_MISMATCH
+from topology.codes.tuples import INVALID_TIMER, STATE_VALUE_TYPE_MISMATCH
 from topology.errors import EmitError
 from topology.records import encoded
-from topology.runtime.state.key_values import NOTHING, KeyValue, content_of_held, timers_in
+from topology.runtime.state.key_values import KeyValue, content_of_held, timers_in
+from topology.runtime.state.lookups import NOTHING
+from topology.runtime.state.value_checks import UNREAD
 from topology.storage.encoding import state
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _NO_TIMERS: Final = (b"", state.PLAIN)  # what a content begins with
-_IMMUTABLE: Final = frozenset({int, float, bool, str, bytes, type(None)})
+_NO_FIELDS: Final = ()  # a name, as mypy takes slots that it can read for all the fields that there are
 TIMERS_MAX: Final = 100  # of one key
 INT_MIN: Final = -(2**63)  # what msgpack takes
 INT_MAX: Final = 2**64 - 1
@@ -90,30 +92,17 @@ def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
-class _Unread:
-    """Stands for a value that was not asked for."""
+class StateMethods:
+    """The methods of `StateValue` that an input seldom needs, or that the executor calls. It has the fields."""
 
-
-_UNREAD: Final = _Unread()
-
-
-class StateValue(msgspec.Struct, eq=False, gc=False):
-    """`topology.components.State` of one input. `_held` is what `KeyValues` holds for the key.
-
-    A struct, because one is made for each input."""
+    __slots__: Sequence[str] = _NO_FIELDS
 
     _codec: StateCodec
-    key: bytes
     _held: Any
-    changed: bool = False
-    _value: Any = _UNREAD
-    _timers: dict[str, int] | None = None  # a copy, once it was asked for
-
-    def get(self, default: Any = None) -> Any:
-        value = self._value
-        if value is _UNREAD:
-            value = self._value = self._read()
-        return default if value is None else value
+    _value: Any
+    _timers: dict[str, int] | None
+    changed: bool
+    get: Callable[[], Any]
 
     def _read(self) -> Any:
         held = self._held
@@ -123,16 +112,6 @@ class StateValue(msgspec.Struct, eq=False, gc=False):
             return held
         kept = state.value_of(held) if held else None
         return None if kept is None else self._codec.decode(kept)
-
-    def set(self, value: Any) -> None:
-        if type(value) not in _IMMUTABLE:
-            check_immutable(value)
-        self._value = value
-        self.changed = True
-
-    def clear(self) -> None:
-        self._value = None
-        self.changed = True
 
     def timer(self, at: datetime | None, name: str = "") -> None:
         timers = self._own_timers()
@@ -187,7 +166,7 @@ class StateValue(msgspec.Struct, eq=False, gc=False):
             kind = type(value)
             if kind is type(before) and kind is self._codec.quick and (kind is not int or INT_MIN <= value <= INT_MAX):
                 return value
-            if value is _UNREAD:
+            if value is UNREAD:
                 return before
             if type(before) is not bytes or before[:1] in _NO_TIMERS:
                 if type(before) is not KeyValue:
@@ -223,18 +202,6 @@ class StateValue(msgspec.Struct, eq=False, gc=False):
         if self._timers is None:
             self._timers = dict(self.timers)
         return self._timers
-
-
-def check_immutable(value: Any) -> None:
-    """Raises EmitError for a value that can change."""
-    if type(value) in _IMMUTABLE:
-        return
-    try:
-        hash(value)  # what is immutable through and through can be hashed, what holds a list somewhere can't (D9)
-    except TypeError as error:
-        raise EmitError(
-            f"a state's value is immutable through and through ({error})", code=MUTABLE_STATE_VALUE
-        ) from error
 
 
 def _other_type(text: str) -> EmitError:

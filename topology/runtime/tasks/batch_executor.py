@@ -1,22 +1,21 @@
-"""The executor of a bolt that takes many inputs in one call, and acks them in batches: the sinks of ours.
+"""The executor of a bolt that takes many inputs in one call, and acks them in batches, as sinks do.
 
 It does what `CollectingExecutor` does, for a third of the time: nothing is made for an input until the bolt asks for
-more than its ack. Between the runtime and bolts that have `inputs_room` and `take_inputs`; users write `execute`, and
-where a class of theirs has its own, that is called. Must not know batches, stores, trees or spouts.
+more than its ack. A bolt has `inputs_room` and `take_inputs` beside `execute`; if a nearer class has its own `execute`,
+that is called. Must not know batches, stores, trees or spouts.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from itertools import repeat
 from operator import attrgetter
 from typing import Any, Final, Protocol
 
 from acker.frontier import Decided
-from acker.identity import edge
 from acker.roots import NUMBER_SHIFT
 from topology.components import Collector
 from topology.core.tuples import Tuple
 from topology.runtime.failures import Reason
+from topology.runtime.hot.hot_path import ack_given
 from topology.runtime.tasks.collector import CollectingExecutor, Open, TaskCollector
 from topology.runtime.tasks.stale import refused
 
@@ -119,19 +118,10 @@ class BatchExecutor(CollectingExecutor):
 
     def ack_all(self, tuples: Iterable[Tuple[Any]]) -> list[Tuple[Any]]:
         tuples = [*tuples]
-        ack, others = self.home.ack, list[Tuple[Any]]()
-        found = [*map(self.given.pop, map(id, tuples), repeat(None))]
-        if not all(found):
-            others = [tup for tup, given in zip(tuples, found, strict=True) if given is None]
-            tuples = [given for given in found if given is not None]
-        roots, edges = [tup.root for tup in tuples], [tup.identity for tup in tuples]
-        unusual = [tup.others or tup.source.tag for tup in tuples]  # a list: a generator takes thrice the time
-        if any(unusual) or not all(roots):
-            pairs = [(root, edge(tup.identity, tup.source.tag)) for tup in tuples for root in tup.roots]
-            roots, edges = [root for root, _ in pairs], [value for _, value in pairs]
-        done = [tree for tree in map(ack, roots, edges) if tree is not None]
-        self.kept_s += len(tuples) * self._loop.time() - self._since(len(tuples))
-        self.kept += len(tuples)
+        done, others = ack_given(self.given, tuples, self.home)
+        acked = len(tuples) - len(others)
+        self.kept_s += acked * self._loop.time() - self._since(acked)
+        self.kept += acked
         if done:
             self.home.completed(done)
         return super().ack_all(others) if others else others

@@ -142,7 +142,7 @@ class TaskCollector:
         self._executor.ack_held(tup)
 
     def ack_all(self, tuples: Iterable[Tuple[Any]]) -> list[Tuple[Any]]:
-        """As `ack` for each of these inputs of this task, in a third of the time. Returns those that were finished."""
+        """As `ack` for each of these inputs of this task, in one call. Returns those that were finished."""
         executor = self._executor
         assert isinstance(executor, CollectingExecutor), "the others finish their inputs by themselves"
         return executor.ack_all(tuples)

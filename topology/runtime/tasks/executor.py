@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from acker.frontier import Decided
 from acker.identity import edge
@@ -71,8 +71,10 @@ class _Touches:
 class Executor:
     """The parts that all kinds of executors share: the queue, sleeping and waking, inputs in flight, failing.
 
-    Counters only grow. `hand_on`: it works in the turn of the task that feeds it.
+    Counters only grow. `hand_on`: it works in the turn of the task that feeds it. `slice_s`: as SLICE_S.
     """
+
+    slice_s: ClassVar[float] = SLICE_S
 
     def __init__(self, bolt: Any, outbox: Outbox, home: TreeHome, settings: ExecutorSettings) -> None:
         self.bolt = bolt
@@ -131,7 +133,8 @@ class Executor:
         taken = self.slice(min(self._limit, len(queue)))
         took = self._loop.time() - started_at
         self.busy_s += took
-        self._limit = SLICE_MAX if took * SLICE_MAX <= SLICE_S * taken else max(1, int(taken * SLICE_S / took))
+        is_quick = took * SLICE_MAX <= self.slice_s * taken
+        self._limit = SLICE_MAX if is_quick else max(1, int(taken * self.slice_s / took))
         if self.waiting_room.futures and len(queue) <= QUEUE_LOW:
             self.waiting_room.let_in()
         if self.downstream:
@@ -403,7 +406,7 @@ class ProcessExecutor(Executor):
     """Drives a bolt's `process(record)`."""
 
     def slice(self, count: int) -> int:
-        return work(self, count)
+        return work(self, self.bolt.process, count)
 
 
 def drive(readers: Sequence[DownstreamTask]) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any, Protocol
 
+from acker.ledger import Ledger
 from topology.runtime.failures import Failure
 
 
@@ -24,6 +25,8 @@ class TreeOwner(Protocol):
 class TreeHome(Protocol):
     """Takes an executor's acks and fails: the ledgers of this worker, and those behind its links."""
 
+    @property
+    def ledger(self) -> Ledger[Any]: ...
     @property
     def subtrees(self) -> SubTreeBegin: ...
     def ack(self, root: int, value: int, /) -> Any: ...  # the tree, where that has completed one of this worker's

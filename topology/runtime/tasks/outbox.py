@@ -15,7 +15,7 @@ from acker.identity import MASK, copy_of, derive, edge, keyed_salt, salt
 from topology.codes.tuples import DIRECT_EMIT_WITHOUT_TASK, TASK_WITHOUT_DIRECT_READER, UNDECLARED_RECORD_CLASS
 from topology.core.source import Source
 from topology.core.tuples import Tuple
-from topology.dead_letters import DeadLetter
+from topology.dead_letters import DeadLetter, Malformed
 from topology.errors import EmitError
 from topology.groupings import Direct, Global, Grouping, LocalOrShuffle, Many, ManyTargets, One, OneTarget
 from topology.plan import Plan, Subscription
@@ -92,7 +92,8 @@ class Outbox:
         self._emitted = 0
         self._key_salt = salt(f"{topology_id}\0{known_as or component}", "\0key")
         self._outlets = {outlet.cls: outlet for outlet in outlets}
-        only = outlets[0] if len(outlets) == 1 else None
+        common = [outlet for outlet in outlets if outlet.routes or outlet.cls is not Malformed]
+        only = common[0] if len(common) == 1 else None
         self._flat = self.plain = only.plain if only else None
 
     @property

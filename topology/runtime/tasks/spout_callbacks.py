@@ -3,11 +3,13 @@
 An error that a callback raises is reported and changes nothing. Must not know trees' ledgers, or why a message failed.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from acker.identity import MessageId
-from topology.components import Spout
+from topology.components import Message, Spout
 from topology.runtime.current_task import TaskPlace, entered
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.hot.hot_path import begun_together
@@ -61,14 +63,15 @@ class SpoutCallbacks:
             for _ in range(1 + tree.also):
                 self._call(self._spout.fail, tree.message.id)
 
-    def settled(self, ids: Sequence[MessageId]) -> None:
-        """Call `settled` for messages that a decided checkpoint has (P11)."""
+    def settled(self, messages: Iterable[Message[Any]]) -> None:
+        """Call `settled` for messages that a decided checkpoint has (P11): once for those in a row of one partition."""
         with entered(self._place):
-            self._call(self._spout.settled, ids)
+            for partition, some in groupby(messages, attrgetter("partition")):
+                self._call(self._spout.settled, [message.id for message in some], partition)
 
-    def _call(self, callback: Callable[[Any], None], argument: Any) -> None:
+    def _call(self, callback: Callable[..., None], *arguments: Any) -> None:
         try:
-            callback(argument)
+            callback(*arguments)
         except BaseException as error:
             text = f"{callback.__name__}: {described(error)}"
             self._report(Failure(Reason.RAISED, self._place.component, text, error))

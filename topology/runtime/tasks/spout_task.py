@@ -19,6 +19,7 @@ from acker.roots import ROOT_STEP, RootSource, message_of
 from topology.codes.runtime import DUPLICATE_MESSAGE_ID, NON_INCREASING_ID, UNKNOWN_PARTITION
 from topology.components import Message, Spout
 from topology.config import Config
+from topology.dead_letters import Malformed
 from topology.errors import KedgeError, RecordError, Reject
 from topology.records import encode
 from topology.runtime.checkpoints.worker_checkpoints import WorkerCheckpoints
@@ -82,6 +83,11 @@ def _bytes_of(record: Any) -> bytes | None:
         return encode(record)
     except RecordError:  # the record's message will die of that
         return None
+
+
+def _unread(component: str, record: Malformed) -> Failure:
+    """Return the failure of a malformed message whose stream is read by no bolt."""
+    return Failure(Reason.REJECTED, component, f"it is malformed: {record.error}")
 
 
 class SpoutTask:
@@ -276,7 +282,7 @@ class SpoutTask:
             self.reader.passed_over += 1
             self.callbacks.acked_before(message.id)
             if self.callbacks.wants_settled:
-                self.callbacks.settled([message.id])
+                self.callbacks.settled([message])
             return True
         tree = in_flight.of(seed, message.id)
         if tree is not None:
@@ -326,6 +332,10 @@ class SpoutTask:
             self.counters.failed += 1
             self.home.reported(Failure(Reason.EMIT, self.component, described(error), error))
             return
+        if not staged and type(message.record) is Malformed:
+            self.counters.failed += 1
+            self.home.reported(_unread(self.component, message.record))
+            return
         self.outbox.count(1)
         self.outbox.send(staged)
 
@@ -348,8 +358,13 @@ class SpoutTask:
             self.failed_tree(tree, failure)
             return
         self.outbox.count(1)
-        if not tree.value:  # a custom grouping chose no task
-            self.completed([tree])
+        if not tree.value:  # nothing reads it
+            if type(record) is Malformed:
+                failure = _unread(self.component, record)
+                self.home.reported(failure)
+                self.failed_tree(tree, failure)
+            else:  # a custom grouping chose no task
+                self.completed([tree])
             return
         self.home.ledger.begin(tree)
         self.outbox.send(staged)
@@ -404,7 +419,7 @@ class SpoutTask:
         may forget it."""
         done = self._done.decided()
         if done and self.callbacks.wants_settled:
-            self.callbacks.settled([tree.message.id for tree in done])
+            self.callbacks.settled([tree.message for tree in done])
         self.checkpoints.trash.append(done)
 
     def go_back(self) -> None:
@@ -427,7 +442,7 @@ class SpoutTask:
         tree.value = 0
         self.callbacks.dead(tree)
         if self.callbacks.wants_settled:  # the checkpoint with its letter is decided
-            self.callbacks.settled([tree.message.id])
+            self.callbacks.settled([tree.message])
         self.freed()
 
     def pair_of(self, tree: Pending) -> tuple[int, int]:

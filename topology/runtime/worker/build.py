@@ -28,11 +28,12 @@ from topology.runtime.tasks.blocking_executor import BlockingExecutor
 from topology.runtime.tasks.collector import CollectingExecutor
 from topology.runtime.tasks.executor import Executor, ExecutorSettings, ProcessExecutor
 from topology.runtime.tasks.interfaces import DownstreamTask
+from topology.runtime.tasks.many_executor import ManyExecutor
 from topology.runtime.tasks.outbox import Outbox, TupleQueue, dead_outbox_of, outbox_of
 from topology.runtime.tasks.polling import polling
 from topology.runtime.tasks.retry_policy import GivingUp
 from topology.runtime.tasks.spout_task import SpoutTask
-from topology.signatures import state_type
+from topology.signatures import state_type, takes_many_records
 
 
 class Building:
@@ -109,6 +110,8 @@ class Building:
         kinds: dict[str, type[Executor]] = {"process": ProcessExecutor, "execute": execute}
         if declared.prototype.blocking:
             kinds["process"] = BlockingExecutor
+        elif takes_many_records(bolt):
+            kinds["process"] = ManyExecutor
         if declared.shape in kinds:
             return kinds[declared.shape](*args)
         codec = StateCodec(declared.name, state_type(bolt), timed=timed) if declared.shape == "state" else None
@@ -126,9 +129,9 @@ class Building:
             by_count=declared.by_count and lasts and config.durability != "disk",
         )
         if timed:
-            committing.timers = self._timers(committing, declared, random)
+            committing.timers = timers = self._timers(committing, declared, random)
             assert codec is not None, "on_timer is a part of what has state"
-            codec.due = committing.timers.due_times.due
+            codec.due = timers.due_times.due
         return committing
 
     def _timers(self, executor: StateExecutor, declared: Declared, random: Random) -> TaskTimers:

@@ -16,7 +16,7 @@ def facts_of(now: float, workers: Sequence[Worker], root: int = 0) -> RunFacts:
     `root`: the tree whose holders are looked for, where another worker is its home; 0: the oldest of these workers.
     """
     trees = [tree for worker in workers for tree in worker.ledger.trees()]
-    oldest = min(trees, key=lambda tree: tree.started_at, default=None)
+    oldest = min(trees, key=lambda tree: (tree.started_at, tree.root), default=None)
     named = root or (oldest.root if oldest is not None else 0)
     joins = {at: name for worker in workers for at, name in worker.subtrees.holding(named).items()}
     sought = {named, *joins} - {0}

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from acker.ledger import STALL_S
 from topology.core.tuples import Tuple
+from topology.runtime.asyncio_tools import to_next
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.hot.pending import Pending
 from topology.runtime.tasks.collector import CollectingExecutor
@@ -26,13 +27,15 @@ class Housekeeping:
     def __init__(self, worker: HousekeepingHost) -> None:
         self.began_at = worker.clock.monotonic()
         self._worker = worker
+        self._work = 0, 0, 0  # messages that have begun, those under way, and inputs: before the worker was idle
 
     async def run(self) -> None:
         worker, now = self._worker, self._worker.clock.monotonic
+        loop = asyncio.get_running_loop()
         touch_every_s = worker.config.tree_timeout_s / 3
         last = touched = reminded = now()
         while True:
-            await asyncio.sleep(TURN_S)
+            await asyncio.sleep(to_next(loop.time(), TURN_S))
             this = now()
             self._turn(last, this)
             last = this
@@ -51,14 +54,28 @@ class Housekeeping:
                 worker.reporter.remind()
 
     def _checkpoint_helps(self) -> bool:
-        """Return True if something is held up, or grows, until the next checkpoint is decided."""
+        """Return True if something is held up, or grows, until the next checkpoint is decided, or if a worker that was
+        idle has had work."""
         worker = self._worker
         if any(executor.why_full for executor in worker.executors.values()):
             return True
         if any(spout_task.waits_for_decision for spout_task in worker.spout_tasks.values()):
             return True
+        if self._works_again():
+            return True
         store = worker.checkpoints.store
         return store is not None and store.log_bytes > LOG_LONG
+
+    def _works_again(self) -> bool:
+        """Return True if the run was idle, so that checkpoints are seldom, and something has begun or ended here."""
+        worker, checkpoints = self._worker, self._worker.checkpoints
+        executed = sum([executor.executed for executor in worker.executors.values()])
+        work = worker.ledger.begun, len(worker.ledger), executed
+        again = checkpoints.is_quiet and work != self._work
+        if again and checkpoints.time() - checkpoints.noted_at < worker.config.checkpoint_s:
+            return False  # the next look says it again
+        self._work = work
+        return again
 
     def _keep_waiting(self, executor: Executor) -> None:
         """Renew the time, cap and all, of the inputs that a bolt holds while it waits (F43)."""

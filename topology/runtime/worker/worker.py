@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from acker.frontier import NUMBER_BITS, Decided, Note
 from acker.ledger import Ledger
-from acker.roots import WORKER_SHIFT, RootSource, message_of, worker_of
+from acker.roots import RootSource, message_of, worker_of
 from topology.config import Config
 from topology.plan import Plan, seconds
 from topology.runtime.checkpoints.log_commit import LogCommit
@@ -25,7 +25,9 @@ from topology.runtime.current_task import HERE
 from topology.runtime.dead_letters.dead_letters import DeadLetters
 from topology.runtime.failures import Failure, Reason
 from topology.runtime.hot.message_tree import MessageTree
+from topology.runtime.hot.open_trees import OpenTrees
 from topology.runtime.hot.pending import MESSAGES, Pending
+from topology.runtime.hot.remote_acks import AckRoutes
 from topology.runtime.links.peers import Peers, Wiring
 from topology.runtime.plan_facts import remembers
 from topology.runtime.poison.trials import Fallen, Trials
@@ -84,10 +86,15 @@ class Worker:
         checkpoints.failed = lambda error: self.broke(error, "checkpoints")
         checkpoints.is_ready = False
         self._log = _log_of(checkpoints, plan.config.durability)
-        self.ledger: Ledger[Pending | SubTree] = Ledger(plan.config.tree_timeout_s, context.clock.monotonic())
+        self.ledger: Ledger[Pending | SubTree] = Ledger(
+            plan.config.tree_timeout_s, context.clock.monotonic(), table=OpenTrees
+        )
         self.roots = RootSource(worker, incarnation, context.renew)
         self.peers = Peers(self, plan, self.roots.owner, wiring)
-        self.ack = self._ack if self.peers.by_worker else self.ledger.ack  # alone, every tree's home is here
+        self.ack = self.ledger.ack  # alone, every tree's home is here
+        if self.peers.by_worker:
+            waiting = {number: peer.acks for number, peer in self.peers.by_worker.items()}
+            self.ack = AckRoutes(worker, self.ledger, waiting).ack
         self.subtrees = SubTrees(self, self.decided, remembers=remembers(plan))
         self._outcome = WorkerOutcome(reporter)
         self._asyncio_tasks = AsyncioTasks(self._look_at_sources, self._failed)
@@ -226,13 +233,6 @@ class Worker:
         self._outcome.broke(error, where, can_drain=can_drain)
 
     # -- what executors call
-
-    def _ack(self, root: int, value: int) -> Pending | SubTree | None:
-        worker = root >> WORKER_SHIFT
-        if worker == self.worker:
-            return self.ledger.ack(root, value)
-        self.peers.ack(worker, root, value)
-        return None
 
     def completed(self, trees: list[Any]) -> None:
         if self._recovery is not None:

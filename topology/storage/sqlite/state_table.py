@@ -48,7 +48,7 @@ def write(database: Database, component: int, rows: Sequence[StateRow]) -> None:
     last = {first + row.slot.to_bytes(2, "big") + row.key: row.body for row in rows}
     changed = iter(last.items())
     while group := list(islice(changed, ROWS_AT_ONCE)):
-        if (longest := max(len(key) + len(body) for key, body in group)) > ROW_BYTES_MAX:
+        if (longest := max([len(key) + len(body) for key, body in group])) > ROW_BYTES_MAX:
             raise ValueError(f"{longest:,} bytes are too many for a row of state; at most {ROW_BYTES_MAX:,}")
         if kept := tuple([b"%010d%b%b" % (len(key), key, body) for key, body in group if body]):
             database.run(_PUT, (apsw.carray(kept),))

@@ -31,7 +31,7 @@ Change = dict[str, FileNode | None]  # names in one directory → what each refe
 
 
 @dataclass
-class Directory:
+class SimulatedDirectory:
     names: dict[str, FileNode] = field(default_factory=dict)
     durable: dict[str, FileNode] = field(default_factory=dict)
     unsynced: list[Change] = field(default_factory=list)  # in their order
@@ -51,7 +51,7 @@ class SimulatedDisk:
         self.hits: Counter[str] = Counter()
         self.boots = 1  # starts of the machine
         self._random = random
-        self._directories: dict[Path, Directory] = {ROOT: Directory()}
+        self._directories: dict[Path, SimulatedDirectory] = {ROOT: SimulatedDirectory()}
         self._nodes: WeakSet[FileNode] = WeakSet()  # all that had a name
 
     def release(self) -> None:
@@ -62,7 +62,7 @@ class SimulatedDisk:
 
     # -- operations of processes
 
-    def directory(self, path: Path) -> Directory:
+    def directory(self, path: Path) -> SimulatedDirectory:
         try:
             return self._directories[path]
         except KeyError:
@@ -79,7 +79,7 @@ class SimulatedDisk:
         if path in self._directories or self.node(path) is not None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
         self.directory(path.parent)
-        self._directories[path] = Directory()  # its own name counts as durable: it is made once, before a run
+        self._directories[path] = SimulatedDirectory()  # its own name counts as durable: it is made once, before a run
 
     def remove_directory(self, path: Path) -> None:
         if self.directory(path).names:

@@ -8,7 +8,8 @@ run is asked, nor what is wrong with it.
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from topology.runtime.state.known_inputs import KnownInput, each
+from topology.runtime.state.known_input import KnownInput
+from topology.runtime.state.known_inputs import each
 from topology.runtime.worker.worker import Worker
 
 

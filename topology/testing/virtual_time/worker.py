@@ -15,7 +15,7 @@ from topology.runtime.failures import Failure, Reason
 from topology.runtime.hot.message_tree import MessageTree
 from topology.runtime.hot.pending import MESSAGES
 from topology.runtime.state.state_executor import StateExecutor
-from topology.runtime.state.value import StateValue
+from topology.runtime.state.state_value import StateValue
 from topology.runtime.tasks.checked_outbox import CheckedOutbox
 from topology.runtime.tasks.executor import Executor
 from topology.runtime.tasks.spout_task import SpoutTask
