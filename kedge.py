@@ -12,7 +12,34 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from bolts import Burst, CountWithin, JsonLinesSink, PostgresSink, Print, SqliteSink
+    from bolts.alerts.alertmanager import Alertmanager
+    from bolts.alerts.email import Email
+    from bolts.alerts.pagerduty import PagerDuty
+    from bolts.alerts.slack import Slack
+    from bolts.sinks.http.retries import Retries
+    from bolts.sinks.http.webhook import WebHook
+    from bolts.sinks.kafka.sink import KafkaSink
+    from bolts.sinks.parquet.sink import ParquetSink
+    from bolts.sinks.redis.sink import RedisSink
+    from bolts.sinks.servers.amqp import AmqpSink
+    from bolts.sinks.servers.mqtt import MqttSink
+    from bolts.sinks.servers.nats import NatsSink
     from spouts import FileTail, Items, Line, Matching, Paced, SyslogTimes, Tick, Ticker, first_mtime
+    from spouts.directory.spout import Directory
+    from spouts.http.ingest import HttpIngest
+    from spouts.http.sse import SseSource
+    from spouts.http.websocket import WebSocketSource
+    from spouts.kafka.source import KafkaSource
+    from spouts.listeners.lines import Socket
+    from spouts.listeners.syslog import Syslog
+    from spouts.listeners.syslog_format import SyslogMessage
+    from spouts.payload.formats import Json, Msgpack, Payload
+    from spouts.postgres.source import PostgresSource
+    from spouts.servers.amqp import AmqpSource
+    from spouts.servers.mqtt import MqttSource
+    from spouts.servers.nats import NatsSource
+    from spouts.servers.redis import RedisStreamSource
+    from spouts.stdin import Stdin
     from topology import (
         Bolt,
         Collector,
@@ -27,6 +54,7 @@ if TYPE_CHECKING:
         Input,
         KedgeError,
         Launch,
+        Malformed,
         Message,
         Notes,
         NotYet,
@@ -45,10 +73,14 @@ if TYPE_CHECKING:
         TupleStateError,
         bolt,
     )
+    from topology.clients.tls import Tls
 
     __version__: str
 
 __all__ = [
+    "Alertmanager",
+    "AmqpSink",
+    "AmqpSource",
     "Bolt",
     "Burst",
     "Collector",
@@ -58,40 +90,68 @@ __all__ = [
     "CountWithin",
     "DeadLetter",
     "DeclarationError",
+    "Directory",
+    "Email",
     "EmitError",
     "FileTail",
     "FunctionBolt",
     "Grouping",
+    "HttpIngest",
     "Input",
     "Items",
+    "Json",
     "JsonLinesSink",
+    "KafkaSink",
+    "KafkaSource",
     "KedgeError",
     "Launch",
     "Line",
+    "Malformed",
     "Matching",
     "Message",
+    "MqttSink",
+    "MqttSource",
+    "Msgpack",
+    "NatsSink",
+    "NatsSource",
     "NotYet",
     "Notes",
     "Paced",
+    "PagerDuty",
+    "ParquetSink",
+    "Payload",
     "Positions",
     "PostgresSink",
+    "PostgresSource",
     "Print",
     "Record",
     "RecordError",
+    "RedisSink",
+    "RedisStreamSource",
     "Reject",
+    "Retries",
     "Secret",
+    "Slack",
+    "Socket",
     "Spout",
     "SqliteSink",
+    "SseSource",
     "StartError",
     "State",
+    "Stdin",
     "Stream",
+    "Syslog",
+    "SyslogMessage",
     "SyslogTimes",
     "Task",
     "Tick",
     "Ticker",
+    "Tls",
     "Topology",
     "Tuple",
     "TupleStateError",
+    "WebHook",
+    "WebSocketSource",
     "bolt",
     "first_mtime",
 ]
@@ -114,6 +174,37 @@ _WHERE: Final = {
     "Tick": "spouts",
     "Ticker": "spouts",
     "first_mtime": "spouts",
+    # each from its own file: a program loads those that it uses
+    "Json": "spouts.payload.formats",
+    "Msgpack": "spouts.payload.formats",
+    "KafkaSource": "spouts.kafka.source",
+    "KafkaSink": "bolts.sinks.kafka.sink",
+    "PostgresSource": "spouts.postgres.source",
+    "HttpIngest": "spouts.http.ingest",
+    "WebSocketSource": "spouts.http.websocket",
+    "SseSource": "spouts.http.sse",
+    "Stdin": "spouts.stdin",
+    "Socket": "spouts.listeners.lines",
+    "Syslog": "spouts.listeners.syslog",
+    "SyslogMessage": "spouts.listeners.syslog_format",
+    "NatsSink": "bolts.sinks.servers.nats",
+    "RedisStreamSource": "spouts.servers.redis",
+    "RedisSink": "bolts.sinks.redis.sink",
+    "Directory": "spouts.directory.spout",
+    "ParquetSink": "bolts.sinks.parquet.sink",
+    "NatsSource": "spouts.servers.nats",
+    "Payload": "spouts.payload.formats",
+    "Tls": "topology.clients.tls",
+    "Alertmanager": "bolts.alerts.alertmanager",
+    "Email": "bolts.alerts.email",
+    "PagerDuty": "bolts.alerts.pagerduty",
+    "Slack": "bolts.alerts.slack",
+    "WebHook": "bolts.sinks.http.webhook",
+    "Retries": "bolts.sinks.http.retries",
+    "AmqpSink": "bolts.sinks.servers.amqp",
+    "MqttSink": "bolts.sinks.servers.mqtt",
+    "AmqpSource": "spouts.servers.amqp",
+    "MqttSource": "spouts.servers.mqtt",
 }  # all other names are in `topology`
 
 

@@ -35,7 +35,10 @@ exclude_patterns = ["_build", "README.md"]
 nitpicky = True
 # What annotations name and no page describes: type variables, the standard library, and parts that are not public.
 nitpick_ignore_regex = [
-    ("py:.*", r"(collections|contextlib|datetime|decimal|pathlib|random|typing|asyncio|os|enum|types)\..*"),
+    (
+        "py:.*",
+        r"(collections|contextlib|datetime|decimal|pathlib|random|typing|typing_extensions|asyncio|os|enum|types)\..*",
+    ),
     ("py:.*", r"(int|str|float|bool|bytes|object|type|tuple|list|dict|frozenset|None|optional|BaseException)"),
     ("py:.*", r"(AssertionError|Exception|ValueError)"),
     ("py:.*", r"(.*\.)?(RC?|A|B|C|S|T|IN|Out|During|MessageId|Outputs|Runs|Records|Polls|Place)"),
@@ -44,6 +47,7 @@ nitpick_ignore_regex = [
         "py:.*",
         r"topology\.components\.(Runs|Records|Polls|Processes|KeepsState|Executes|Clock|Component|Outputs|MessageId|MakesFolder)",
     ),
+    ("py:.*", r"bolts\.alerts\.channel\.Sending"),  # the options of channels, which each of them names
     ("py:.*", r"topology\.testing\..*\.(During|START|LIMIT_S|Faults)"),
 ]
 

@@ -8,6 +8,18 @@ from bolts import (
     Print,
     SqliteSink,
 )
+from bolts.alerts.alertmanager import Alertmanager
+from bolts.alerts.email import Email
+from bolts.alerts.pagerduty import PagerDuty
+from bolts.alerts.slack import Slack
+from bolts.sinks.http.retries import Retries
+from bolts.sinks.http.webhook import WebHook
+from bolts.sinks.kafka.sink import KafkaSink
+from bolts.sinks.parquet.sink import ParquetSink
+from bolts.sinks.redis.sink import RedisSink
+from bolts.sinks.servers.amqp import AmqpSink
+from bolts.sinks.servers.mqtt import MqttSink
+from bolts.sinks.servers.nats import NatsSink
 from spouts import (
     FileTail,
     Items,
@@ -19,6 +31,21 @@ from spouts import (
     Ticker,
     first_mtime,
 )
+from spouts.directory.spout import Directory
+from spouts.http.ingest import HttpIngest
+from spouts.http.sse import SseSource
+from spouts.http.websocket import WebSocketSource
+from spouts.kafka.source import KafkaSource
+from spouts.listeners.lines import Socket
+from spouts.listeners.syslog import Syslog
+from spouts.listeners.syslog_format import SyslogMessage
+from spouts.payload.formats import Json, Msgpack, Payload
+from spouts.postgres.source import PostgresSource
+from spouts.servers.amqp import AmqpSource
+from spouts.servers.mqtt import MqttSource
+from spouts.servers.nats import NatsSource
+from spouts.servers.redis import RedisStreamSource
+from spouts.stdin import Stdin
 from topology import (
     Bolt,
     Collector,
@@ -33,6 +60,7 @@ from topology import (
     Input,
     KedgeError,
     Launch,
+    Malformed,
     Message,
     Notes,
     NotYet,
@@ -51,8 +79,12 @@ from topology import (
     TupleStateError,
     bolt,
 )
+from topology.clients.tls import Tls
 
 __all__ = [
+    "Alertmanager",
+    "AmqpSink",
+    "AmqpSource",
     "Bolt",
     "Burst",
     "Collector",
@@ -62,40 +94,68 @@ __all__ = [
     "CountWithin",
     "DeadLetter",
     "DeclarationError",
+    "Directory",
+    "Email",
     "EmitError",
     "FileTail",
     "FunctionBolt",
     "Grouping",
+    "HttpIngest",
     "Input",
     "Items",
+    "Json",
     "JsonLinesSink",
+    "KafkaSink",
+    "KafkaSource",
     "KedgeError",
     "Launch",
     "Line",
+    "Malformed",
     "Matching",
     "Message",
+    "MqttSink",
+    "MqttSource",
+    "Msgpack",
+    "NatsSink",
+    "NatsSource",
     "NotYet",
     "Notes",
     "Paced",
+    "PagerDuty",
+    "ParquetSink",
+    "Payload",
     "Positions",
     "PostgresSink",
+    "PostgresSource",
     "Print",
     "Record",
     "RecordError",
+    "RedisSink",
+    "RedisStreamSource",
     "Reject",
+    "Retries",
     "Secret",
+    "Slack",
+    "Socket",
     "Spout",
     "SqliteSink",
+    "SseSource",
     "StartError",
     "State",
+    "Stdin",
     "Stream",
+    "Syslog",
+    "SyslogMessage",
     "SyslogTimes",
     "Task",
     "Tick",
     "Ticker",
+    "Tls",
     "Topology",
     "Tuple",
     "TupleStateError",
+    "WebHook",
+    "WebSocketSource",
     "bolt",
     "first_mtime",
 ]

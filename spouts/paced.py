@@ -22,8 +22,8 @@ class Paced(Spout, Generic[R]):
 
         topology.spout("lines", Paced(FileTail(path), rate=1200))
 
-    Ids, partitions, epochs, event times and positions are those of `spout`, and so are `ack`, `fail` and `summary`:
-    pacing changes no identity.
+    Ids, partitions, epochs, event times and positions are those of `spout`, and so are `ack`, `fail`, `settled` and
+    `summary`: pacing changes no identity.
 
     If messages are delayed, for example by a full topology, up to a tenth of a second is caught up. Replays are not
     delayed. Raises ConfigurationError for an invalid rate or spout.
@@ -39,9 +39,10 @@ class Paced(Spout, Generic[R]):
         wrapped: Any = spout
         self.spout = wrapped
         self.rate = rate
-        vars(self)["outside_ids"] = wrapped.outside_ids  # elsewhere a constant of the class, as the next two are
+        vars(self)["outside_ids"] = wrapped.outside_ids  # elsewhere a constant of the class, as the next are
         vars(self)["given_again"] = wrapped.given_again
         vars(self)["shared_ids"] = wrapped.shared_ids
+        vars(self)["one_queue"] = wrapped.one_queue
 
     def emits(self) -> Sequence[type[Record]]:
         """Return the classes that `spout` emits."""
@@ -78,6 +79,14 @@ class Paced(Spout, Generic[R]):
 
     def fail(self, id: MessageId) -> None:
         self.spout.fail(id)
+
+    def settled(self, ids: Sequence[MessageId], partition: str) -> None:
+        self.spout.settled(ids, partition)
+
+    @property
+    def away(self) -> str:
+        """The reason for which `spout` waits."""
+        return getattr(self.spout, "away", "")
 
     def summary(self) -> Iterable[str]:
         lines: Iterable[str] = self.spout.summary()

@@ -11,7 +11,7 @@ from topology.companions import Companion, Launch
 from topology.components import Bolt, Collector, Message, Notes, Positions, Spout, State, Task
 from topology.config import Config
 from topology.core.tuples import Tuple
-from topology.dead_letters import DeadLetter
+from topology.dead_letters import DeadLetter, Malformed
 from topology.errors import (
     ConfigurationError,
     DeclarationError,
@@ -44,6 +44,7 @@ __all__ = [
     "Input",
     "KedgeError",
     "Launch",
+    "Malformed",
     "Message",
     "NotYet",
     "Notes",

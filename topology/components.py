@@ -69,6 +69,10 @@ class Collector(Protocol[IN]):
     def ack(self, tup: Tuple[Any]) -> None:
         """Mark this input as done. Raises TupleStateError the second time."""
 
+    def ack_all(self, tuples: Iterable[Tuple[Any]]) -> list[Tuple[Any]]:
+        """Ack each of these inputs, in one call. Return those that are finished already, and raise nothing for them."""
+        ...
+
     def fail(self, tup: Tuple[Any], reason: str) -> None:
         """Fail the trees of this input: the message is replayed. Raises TupleStateError if the input is finished."""
 
@@ -238,6 +242,12 @@ class Bolt(Component):
     to its input, which is then acked. If `process` raises, nothing is sent and the input fails. `execute` controls all
     of this itself.
 
+    `process_many(records)`, if defined beside a `process(record)` without state, is called with up to 128 records at
+    once, as a tuple, in place of `process`. It returns what `process` returns for each of them, in their order; nothing
+    that must be awaited. Each is emitted and acked for its own input. If it raises, `process` is called for each of
+    these records. A subclass with a `process` of its own has no `process_many` but its own. An engine of `kedge run
+    --engine` calls `process` alone.
+
     `tick(now)`, if defined, is called every `every` with the time, in UTC. It returns or yields records as `process`
     does, and may be async. The classes in its annotation are streams of the bolt too. An exception in `tick` is logged
     and changes nothing.
@@ -336,6 +346,9 @@ class Spout(Component):
     shared_ids  True if an id (of a partition) names one message, whichever task emits it. This holds for tasks that
                 divide one set of messages, for example if each task takes every n-th row of a table. False: each task
                 has its own ids, and an id that two tasks emit names two messages (B14).
+    one_queue  True if several tasks take messages from one queue of a server, so that a message may come again to
+                 another task. Sinks drop what that repeats; state may count it twice if it comes late. This value only
+                 changes the output of `kedge check --guarantees`, if there are several tasks.
     reads_ahead  The number of messages per task that `records` may have yielded and that are not emitted yet, at least
                  1. A run that drains emits them before it ends, and does not ask the generator for more.
     outside_ids  True if outsiders choose the message ids; the ids are then hashed with a key (S19).
@@ -344,6 +357,7 @@ class Spout(Component):
     given_again: ClassVar[Literal["same", "other ids", "never"]] = "same"
     ends_last: ClassVar[bool] = False
     shared_ids: ClassVar[bool] = False
+    one_queue: ClassVar[bool] = False
     reads_ahead: ClassVar[int] = 128
     outside_ids: ClassVar[bool] = False
 
@@ -367,10 +381,10 @@ class Spout(Component):
     def fail(self, id: MessageId) -> None:
         """Called when the message with this id is dead: it will not be replayed again."""
 
-    def settled(self, ids: Sequence[MessageId]) -> None:
-        """Called when a decided checkpoint has these messages, in the order of their ends: each is done, or its dead
-        letter is kept. Later runs do not ask for them, unless one begins from an older checkpoint (`--from`). So a
-        broker may forget them. `ids` may be of several partitions, without their names.
+    def settled(self, ids: Sequence[MessageId], partition: str) -> None:
+        """Called when a decided checkpoint has these messages of a partition, in the order of their ends: each is done,
+        or its dead letter is kept. Later runs do not ask for them, unless one begins from an older checkpoint
+        (`--from`). So a broker may forget them.
 
         It is called on the event loop, so it must not block. What it raises is logged, and changes nothing. If the
         spout gives a message that an earlier run has finished, it is called for that at once. After a crash it is not

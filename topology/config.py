@@ -46,7 +46,9 @@ class Config:
                        the three.
     checkpoint_s       Seconds between two checkpoints of the run, from 0.01 to 3,600. A checkpoint has the state, known
                        inputs and positions of one moment. Some events take one sooner: a dead letter, a source that
-                       waits for one (max_lag, max_remembered_bytes), a long log, the end of the run.
+                       waits for one (max_lag, max_remembered_bytes), a long log, the end of the run. In an
+                       idle run they are a second apart, and slow ones are five times as long apart as one takes, up
+                       to a second.
     keep_checkpoints   Decided checkpoints that are kept. 1: the last one. With more, the run keeps one per minute,
                        under a name such as auto-DATE-TIME, and deletes the oldest (docs/how-to/time-travel.md). Each is
                        a copy of all state.

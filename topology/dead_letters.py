@@ -1,4 +1,4 @@
-"""The record that a subscriber of a spout's `dead` stream gets. A value; must not know its maker."""
+"""The records that a spout's streams beside its own have: `dead` and `malformed`. Values; must not know their maker."""
 
 from datetime import datetime
 
@@ -27,3 +27,16 @@ class DeadLetter(Record):
     attempts: int
     deaths: int  # deaths of workers that are attributed to it
     died_at: datetime  # UTC
+
+
+class Malformed(Record):
+    """A message that does not fit the record class of its source, or is no JSON, for example.
+
+    A source that decodes payloads has a stream of these beside its own: `topology.bolt("store", JsonLinesSink("bad"),
+    logins.malformed.shuffle())`. If no bolt reads that stream, the message becomes a dead letter instead. It is never
+    dropped without a report.
+    """
+
+    data: bytes  # the payload as it came
+    error: str  # the reason why it could not be read, in one line
+    attributes: tuple[tuple[str, str], ...] = ()  # the facts beside the payload, such as its topic, as text

@@ -19,7 +19,7 @@ from topology.codes.declarations import BOLT_WITHOUT_INPUT, INVALID_BOLT_INPUT
 from topology.companions import Companion
 from topology.components import RC, A, Out, Polls, R, Records, Runs
 from topology.config import Config
-from topology.dead_letters import DeadLetter
+from topology.dead_letters import DeadLetter, Malformed
 from topology.errors import Mistake, Problem
 from topology.groupings import All, Custom, Direct, Fields, Global, Grouping, LocalOrShuffle, PartialKey, Shuffle
 from topology.records import Record, is_record
@@ -131,6 +131,14 @@ class Stream(Generic[RC]):
             topology.bolt("page", Page(), lines.dead.shuffle())
         """
         return Stream(self._topology, self._component, (DeadLetter,), dead=True)
+
+    @property
+    def malformed(self) -> "Stream[Malformed]":
+        """The messages of a source that do not fit its record class. Without a reader they become dead letters.
+
+        topology.bolt("keep", JsonLinesSink("malformed.jsonl"), logins.malformed.shuffle())
+        """
+        return Stream(self._topology, self._component, (Malformed,))
 
     def shuffle(self) -> Input[RC]:
         """Send tuples to the tasks in turn."""
@@ -321,7 +329,7 @@ class Graph:
 
     def _declare(self, declared: Declared) -> Stream[Any]:
         self.components.append(declared)
-        return Stream(self, declared.name, declared.streams)
+        return Stream(self, declared.name, tuple(cls for cls in declared.streams if cls is not Malformed))
 
     def mistake(self, problem: Problem, place: Place | None = None) -> Mistake:
         """Return a Mistake at a place of the declaration, or at the topology's own place if none is given."""

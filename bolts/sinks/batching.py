@@ -16,10 +16,11 @@ from functools import partial
 from itertools import compress, repeat
 from typing import Any, ClassVar, Final, Literal, NamedTuple, Never
 
-from bolts.sinks.contract import LOOK_BYTES_MAX, LooksThrough, SinkStore, SinkStoreBroken, StoreAway
+from bolts.sinks.contract import LOOK_BYTES_MAX, AsyncSinkStore, LooksThrough, SinkStore, SinkStoreBroken
 from bolts.sinks.keys import WriteCounts
 from bolts.sinks.retry import RetryForever
 from bolts.sinks.upsert import Upsert
+from topology.clients.errors import ServerAway
 from topology.codes.runtime import SINK_FILE_DAMAGED, SINK_STORE_BROKEN, SINK_WRITER_DIED
 from topology.codes.settings import INVALID_SINK_BATCHING, SINGLE_TASK_SINK, SINK_STORE_UNUSABLE
 from topology.components import Bolt, Collector, Task
@@ -75,7 +76,7 @@ class BatchingSink(Bolt):
     durability   the meaning of an ack, in a few words (C11).
     """
 
-    drops_replays: ClassVar[bool] = True  # the command reports this at the end of a run
+    drops_replays: bool = True  # the command reports this at the end of a run
     dedup: ClassVar[Literal["shared", "task"]] = "task"
     remembers_s: float | None = None
     durability: ClassVar[str] = "an fsync of each commit"
@@ -95,11 +96,11 @@ class BatchingSink(Bolt):
         self.stored = self.duplicates = self.divergent = self.refused = 0
         self._waiting = HeldTuples([], [])
         self._writer: asyncio.Task[None] | None = None
-        self._store: SinkStore | None = None
+        self._store: SinkStore | AsyncSinkStore | None = None
         self._looked_at = -1  # value of `stored` when the file was last looked through
 
     @abstractmethod
-    def _make_store(self) -> SinkStore:
+    def _make_store(self) -> SinkStore | AsyncSinkStore:
         """Return the store, not yet open. Called by `open`, on the loop."""
 
     async def open(self, task: Task) -> None:
@@ -129,7 +130,7 @@ class BatchingSink(Bolt):
         self._store = self._make_store()
         try:
             await self._patience.ask(self._store.open, limit_s=OPENING_S)
-        except StoreAway as error:
+        except ServerAway as error:
             await self.close()
             raise NotYet(f"{type(self).__name__}: {error}", code=SINK_STORE_UNUSABLE) from error
         except SinkStoreBroken as error:
@@ -208,7 +209,7 @@ class BatchingSink(Bolt):
         self._looked_at = self.stored
         try:
             whole = await self._patience.once(store.look_through)
-        except StoreAway as error:
+        except ServerAway as error:
             log.warning("%s: what is stored could not be looked through: %s", self._component, error)
         except SinkStoreBroken as error:
             self.broken = self._broken_by(error)
@@ -293,7 +294,7 @@ class BatchingSink(Bolt):
         assert self._store is not None
         try:
             written = await self._patience.ask(self._store.write, batch.tuples)
-        except StoreAway as error:  # the sink is closing: give the batch up
+        except ServerAway as error:  # the sink is closing: give the batch up
             self._fail(batch, str(error))
             return
         except SinkStoreBroken as error:  # set `broken` before this task is done: nothing may fail in between

@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 from bolts.sinks.keys import WriteCounts
+from topology.clients.errors import ServerAway
 from topology.core.tuples import Tuple
 
 E = TypeVar("E")
@@ -38,9 +39,10 @@ E = TypeVar("E")
 LOOK_BYTES_MAX: Final = 1 << 30
 
 
-class StoreAway(Exception):
-    """The error for a store that cannot be used now. Nothing of this call counts as stored: the same call is made
-    again.
+class StoreAway(ServerAway):
+    """The error for a store that cannot be used now; the ServerAway of a client library counts as one.
+
+    Nothing of this call counts as stored: the same call is made again.
 
     Also raised if it is not known whether a commit has happened. The text is the reason, for people, without secrets.
     """
@@ -86,6 +88,23 @@ class SinkStore(Protocol):
 
     def close(self) -> None:
         """Give back what `open` took. Also called if `open` raised. Does not raise."""
+
+
+class AsyncSinkStore(Protocol):
+    """A store whose client library is asynchronous. As `SinkStore`, but its methods are coroutines on the run's loop.
+
+    If the sink is closed while a call waits, the call has some seconds more, and is then cancelled.
+    """
+
+    async def open(self) -> None:
+        """See `SinkStore.open`."""
+
+    async def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
+        """See `SinkStore.write`."""
+        ...
+
+    async def close(self) -> None:
+        """See `SinkStore.close`. Takes some seconds at most."""
 
 
 @runtime_checkable

@@ -14,6 +14,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
+from xxhash import xxh3_64
 
 from acker.identity import content_hash
 from bolts.sinks.batching import BATCH, BatchingSink
@@ -34,6 +35,7 @@ from topology.records import Record, field_types
 _HEAD: Final = re.compile(rb'\{"_*key":"([0-9a-f]{48})",')
 _CUT: Final = re.compile(rb'|\{|\{"_*k?|\{"_*ke|\{"_*key"?:?|\{"_*key":"([0-9a-f]{0,48}|[0-9a-f]{48}".*)', re.DOTALL)
 
+LOOKED_AT_ONCE: Final = 1 << 20  # bytes of the file, when it is looked through
 KEYS_READ: Final = 1024  # lines of an opened file between two checks of how many keys are in memory
 
 
@@ -78,6 +80,7 @@ class JsonLinesStore:
         self._file: tuple[int, int] | None = None
         self._end = 0  # durable bytes of the file; anything beyond is cut off before the next write
         self._clean = True  # True if nothing lies beyond `_end`
+        self._digest = xxh3_64()  # of the bytes up to there
         self._known = KnownKeys()
         self._encoders: dict[type[Record], Encode] = {}
 
@@ -120,22 +123,32 @@ class JsonLinesStore:
                 log.warning("%s was not closed cleanly: %s", self._path, error)
 
     def look_through(self) -> bool:
-        """Check that each line matches its key and that none is missing at the end; see `contract.LooksThrough`."""
+        """Check that the file is what was read and written, byte by byte; see `contract.LooksThrough`."""
         fd = self._fd
         assert fd is not None
         try:
             self._check_file(fd)
             if self._end > LOOK_BYTES_MAX:
                 return False
-            with open(fd, "rb", closefd=False) as file:
+            found = xxh3_64()
+            with open(fd, "rb", buffering=0, closefd=False) as file:
                 file.seek(0)
-                for number, line in enumerate(file, start=1):
-                    if _key_of(line) is None:
-                        text = f"line {number} of {self._path} does not match its key: it was damaged, or edited"
-                        raise SinkStoreBroken(text, damaged=True)
+                while data := file.read(LOOKED_AT_ONCE):
+                    found.update(data)
+            if found.digest() != self._digest.digest():
+                raise SinkStoreBroken(self._damage(fd), damaged=True)
         except OSError as error:
             raise StoreAway(f"{self._path} can't be read: {error.strerror}") from error
         return True
+
+    def _damage(self, fd: int) -> str:
+        """Return a sentence on the first line that does not match its key. Raises OSError."""
+        with open(fd, "rb", closefd=False) as file:
+            file.seek(0)
+            for number, line in enumerate(file, start=1):
+                if _key_of(line) is None:
+                    return f"line {number} of {self._path} does not match its key: it was damaged, or edited"
+        return f"{self._path} does not hold the lines that were written: it was damaged, or edited"
 
     def _write_new(self, made: Lines, tally: WriteCounts) -> bool:
         """Write all of these lines if each is new, which is nearly always so. Return whether they are."""
@@ -208,6 +221,7 @@ class JsonLinesStore:
             self._cut_back(fd)
             raise SinkStoreBroken(f"{self._path} could not be synced: {error.strerror}") from error
         self._end += len(data)
+        self._digest.update(data)
         self._clean = True
 
     def _check_file(self, fd: int) -> None:
@@ -237,12 +251,14 @@ class JsonLinesStore:
         Raises ConfigurationError for a damaged line, and StoreAway if there is no room for the index of the keys.
         """
         self._known.clear()
+        self._digest.reset()
         keys: list[bytes] = []
         offset, torn_at, torn_number = 0, -1, 0
         with open(fd, "rb", closefd=False) as file:
             for number, line in enumerate(file, start=1):
                 key = _key_of(line)
                 if key is not None and torn_at < 0:
+                    self._digest.update(line)
                     keys.append(key)
                     if len(keys) == KEYS_READ:
                         self._known.add_all(keys)

@@ -4,21 +4,22 @@ Knows the loop, a thread for the store's calls and the log; must not know tuples
 """
 
 import asyncio
+import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from bolts.sinks.contract import StoreAway
+from topology.clients.errors import ServerAway
 from topology.codes.runtime import SINK_STORE_AWAY
-
-T = TypeVar("T")
 
 RETRY_FIRST_S: Final = 0.01  # seconds before the first repeated call; doubled each time …
 # … up to this many seconds; each wait is between half of it and all, so that many sinks do not ask in step
 RETRY_LAST_S: Final = 2.0
 TOLD_S: Final = 1.0  # seconds; a longer outage is logged, a lock of some milliseconds is not
+CLOSING_S: Final = 4.0  # seconds that a call of an asynchronous store has once the sink is closed
 AGAIN_S: Final = 30.0  # seconds between two log lines of one outage
 
 log = logging.getLogger("kedge.bolts")
@@ -39,8 +40,8 @@ class RetryForever:
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"kedge-{component}")
 
-    async def ask(self, call: Callable[..., T], *args: Any, limit_s: float | None = None) -> T:
-        """Run a call in the thread, and repeat it while it raises StoreAway.
+    async def ask(self, call: Callable[..., Any], *args: Any, limit_s: float | None = None) -> Any:
+        """Run a call as `once` does, and repeat it while it raises StoreAway.
 
         Raises StoreAway after `limit_s`, or once `ending` is set. Raises any other exception of the call at once.
         """
@@ -49,7 +50,7 @@ class RetryForever:
         while True:
             try:
                 result = await self.once(call, *args)
-            except StoreAway as error:
+            except ServerAway as error:
                 now = self._loop.time()
                 if self.ending.is_set() or (limit_s is not None and now - started_at >= limit_s):
                     self._tell("")
@@ -80,9 +81,26 @@ class RetryForever:
             await self._pause(delay * (0.5 + self._random.random() / 2))
             delay = min(delay * 2, RETRY_LAST_S)
 
-    async def once(self, call: Callable[..., T], *args: Any) -> T:
-        """Run a call once in the thread."""
+    async def once(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Run a call once: a coroutine function on the loop, any other in the thread."""
+        if inspect.iscoroutinefunction(call):
+            return await self._limited(call(*args))
         return await self._loop.run_in_executor(self._thread, call, *args)
+
+    async def _limited(self, call: Coroutine[Any, Any, Any]) -> Any:
+        """Await a call of an asynchronous store. Once `ending` is set, it has CLOSING_S more: then raises StoreAway."""
+        work = self._loop.create_task(call)
+        ending = self._loop.create_task(self.ending.wait())
+        try:
+            await asyncio.wait((work, ending), return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                await asyncio.wait((work,), timeout=CLOSING_S)
+            if not work.done():
+                raise StoreAway("it has not answered, and the sink is closed")
+            return work.result()
+        finally:
+            ending.cancel()
+            work.cancel()
 
     def close(self) -> None:
         """Release the thread; it ends after the call under way."""

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,9 @@ def python(*words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
 
 def test_kedge_has_all_public_names_of_topology_spouts_and_bolts_and_they_are_the_same_things() -> None:
     every = {name: getattr(package, name) for package in (topology, spouts, bolts) for name in package.__all__}
+    files = {name: module for name, module in whole._WHERE.items() if module not in OURS}
+    assert not every.keys() & files.keys()
+    every |= {name: getattr(import_module(module), name) for name, module in files.items()}
     assert sorted(every) == whole.__all__
     assert {name: getattr(whole, name) for name in whole.__all__} == every
     assert set(dir(whole)) >= {*every, "__version__", "main"}

@@ -9,7 +9,17 @@ from collections.abc import Iterator
 import pytest
 from house import ROOT, SourceFile, files
 
-from topology.codes import command_line, comparison, declarations, runtime, savepoints, settings, startup, tuples
+from topology.codes import (
+    command_line,
+    comparison,
+    connectors,
+    declarations,
+    runtime,
+    savepoints,
+    settings,
+    startup,
+    tuples,
+)
 from topology.codes.catalogue import CODES, GROUPS
 from topology.codes.code import Code
 from topology.codes.command_line import FILE_NOT_FOUND
@@ -20,7 +30,7 @@ from topology.loading.load import OF_EXTRAS
 CODE = re.compile(r"K[1-9]\d\d")
 CONSTANTS = {  # constant → its code
     name: value.name
-    for module in (command_line, comparison, declarations, runtime, savepoints, settings, startup, tuples)
+    for module in (command_line, comparison, connectors, declarations, runtime, savepoints, settings, startup, tuples)
     for name, value in vars(module).items()
     if isinstance(value, Code)
 }
@@ -32,6 +42,10 @@ PRODUCT = ("acker", "topology", "spouts", "bolts", "bridge", "kedge")
 
 # Codes that more than one function uses → why.
 SHARED = {
+    "K535": "the writer of a sink that stores batches, and the sender of one that makes requests",
+    "K546": "a store is away, or the receiver of a sink that makes requests",
+    "K416": "a source of one file, and a source of many, each with its own list",
+    "K905": "a server is away at the start, and later, when the log says so",
     "K478": "what is waited for at the start; and a replacement that has waited for it spends no restart",
     "K104": "a number of workers is that of an option, or of an argument of topology.run()",
     "K211": "a cycle is found by validation, or by Python before it, where a handle is used that is not there yet",

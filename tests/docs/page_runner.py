@@ -9,6 +9,7 @@ import io
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,6 +20,8 @@ import pytest
 from snippets import Block, missing
 
 LIMIT_S = 120.0  # that one command may take on a loaded machine
+# The services' own defaults.
+PORTS = {"kafka": 9092, "nats": 4222, "redis": 6379, "rabbitmq": 5672, "mosquitto": 1883}
 USAGE = 2  # the exit status for what one sentence is enough for
 
 
@@ -71,6 +74,14 @@ class PageRunner:
 
             if problem := missing():
                 pytest.skip(problem)
+            return
+        if service in PORTS:
+            try:
+                socket.create_connection(("127.0.0.1", PORTS[service]), 3).close()
+            except OSError as error:
+                pytest.skip(
+                    f"no {service} on port {PORTS[service]} to run the page with ({error}); see CONTRIBUTING.md"
+                )
             return
         assert service == "postgres", service
         psycopg = pytest.importorskip("psycopg", reason="needs pip install 'kedge-streams[postgres]'")

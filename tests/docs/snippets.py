@@ -9,7 +9,7 @@ Pure: text in, values out. Pages are read by the parser that builds them. Commen
     <!-- 4711 is: kill -9 (\\d+) -->   in this command 4711 stands for what the background has told there
     <!-- of the background -->        this output is that of the background, which has to end
     <!-- foreign: Storm -->           code of another system
-    <!-- needs: postgres -->          the page is left out where that service, or spark, is not there, see `page_runner`
+    <!-- needs: postgres -->          the page is left out where nats, spark, … is not there, see `page_runner`
     <!-- not run: why -->             anything else that no test runs
 
 Nothing else is needed: `python` and `sh` run, `output` is what the block before it has printed.

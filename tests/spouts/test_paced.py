@@ -1,7 +1,7 @@
 """Paced: when messages come, and that all else is the wrapped spout's. What all sources promise is in conformance."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -171,3 +171,24 @@ def test_what_opens_badly_is_closed_all_the_same() -> None:
 
 def test_a_source_that_waits_for_ever_is_drained() -> None:
     assert len(times_of(Paced(ScriptedSpout[Line]([LINES[0], Wait()]), 5.0), until_s=3.0)) == 1
+
+
+def test_the_wrapped_spout_hears_what_is_settled_by_its_partitions() -> None:
+    heard: list[tuple[str, MessageId]] = []
+
+    class Settling(Generated):
+        def settled(self, ids: Sequence[MessageId], partition: str) -> None:
+            heard.extend((partition, one) for one in ids)
+
+    topology = Topology("paced")
+    topology.bolt("seen", Captured[Line](), topology.spout("lines", Paced(Settling(4), 1_000)).shuffle())
+    assert run_topology(topology).exit_status == 0
+    assert sorted(heard) == [("here", "id 1"), ("here", "id 3"), ("there", "id 0"), ("there", "id 2")]
+
+
+def test_it_is_away_while_the_wrapped_spout_is() -> None:
+    spout = Generated()
+    paced = Paced(spout, 10)
+    assert paced.away == ""
+    vars(spout)["away"] = "no server"
+    assert paced.away == "no server"

@@ -9,7 +9,7 @@ import pytest
 from house import PACKAGES, ROOT, files, report
 
 PAGE = ROOT / "ARCHITECTURE.md"
-BYTES_MAX = 12_000
+BYTES_MAX = 14_000  # the map has a row for each room
 ROW = re.compile(r"\| `([\w/]+)` \| ([^|]+) \| ([^|]+) \| `([\w/]+\.py)` \|")
 PLACE = re.compile(r"`((?:acker|topology|spouts|bolts|bridge)/[\w/]+(?:\.py)?)(?::([A-Za-z_][\w.]*))?`")
 SYMBOL = re.compile(r"`([A-Z]\w+)(?:\.(\w+))?`")

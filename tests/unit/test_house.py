@@ -64,7 +64,10 @@ CHANGED_COPIES = ("rescale/move", "offline/dead_letters", "rescale/spout_tasks",
 STORING = ("jsonlines", "postgres/table", "rows", "values")
 MAY_USE_MSGSPEC = {
     "topology/runtime/state/key_values.py": "the collector need not visit a struct of each key",
-    "topology/runtime/state/known_inputs.py": "the collector need not visit a struct of each input",
+    **{
+        f"topology/runtime/state/{name}.py": "the collector need not visit a struct of each input"
+        for name in ("known_input", "state_value")
+    },
     **{f"topology/storage/{name}.py": "a changed copy of a value that is stored" for name in CHANGED_COPIES},
     "acker/identity.py": "one byte form of the seeds' parts, fixed by golden vectors",
     "acker/ledger.py": "an open tree is a struct that the garbage collector need not visit",
@@ -90,6 +93,10 @@ MAY_USE_MSGSPEC = {
             "encoding/state",
         )
     },
+    "spouts/payload/decoder.py": "payloads are decoded by type",
+    "spouts/payload/object_form.py": "records from objects, by a twin of each class",
+    "bolts/sinks/publishing/bodies.py": "bodies are JSON objects",
+    "topology/testing/sources/suite.py": "payloads of the suite",
     "topology/runtime/state/value.py": "state is kept as bytes, and decoded by its type",
     "topology/runtime/state/dedup.py": "a remembered input is a struct that the garbage collector need not visit",
     "topology/runtime/telemetry/metrics.py": "a snapshot crosses from a worker to its supervisor",

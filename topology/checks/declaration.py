@@ -5,6 +5,7 @@ graph is declared, and pass them on in `Declared.problems`.
 """
 
 import copy
+import inspect
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -42,7 +43,7 @@ from topology.errors import DeclarationError, Mistake, Problem, did_you_mean
 from topology.graph import Declared, Graph, Place
 from topology.groupings import SLOTS
 from topology.records import is_record, record_problems
-from topology.signatures import called
+from topology.signatures import called, takes_many_records
 
 # also the name of a folder, a table and a metric: no other characters are allowed (S6)
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -216,6 +217,13 @@ _NO_THREAD = {
 }
 
 
+_NOT_MANY = {
+    "execute": "has `execute`",
+    "state": "has state, which each input finds as the one before has left it",
+    "journal": "deterministic is False",
+}
+
+
 def _bolt_problems(one: Declared) -> Iterator[str]:
     """Yield conflicts between a bolt whose annotations are readable and its options."""
     name = called(one.prototype)
@@ -232,6 +240,15 @@ def _bolt_problems(one: Declared) -> Iterator[str]:
             f"{name}.blocking is True, and {what}: only a plain `process(record)` can run in a thread; leave "
             "blocking out, or move the blocking part into a bolt of its own before this one"
         )
+    if one.readable and takes_many_records(one.prototype):
+        many = one.prototype.process_many
+        is_async = one.waits or inspect.iscoroutinefunction(many) or inspect.isasyncgenfunction(many)
+        if one.shape != "process" or one.prototype.blocking is True or is_async:
+            what = "is async" if is_async else _NOT_MANY.get(one.shape, "blocking is True")
+            yield (
+                f"{name} defines `process_many`, and {what}: it is for a plain `process(record)` only; rename it, or "
+                "move it into a bolt of its own"
+            )
     ticks = callable(getattr(one.prototype, "tick", None))
     if one.every is None and ticks:
         yield f'{name} defines `tick`, but `every` is missing; pass every="10s"'

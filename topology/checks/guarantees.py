@@ -140,6 +140,9 @@ def _of_spout(one: Declared) -> Iterator[Weakness]:
     elif given_again == "other ids":
         text = "emits repeated messages under other ids, so they cannot be recognized as repeats"
         yield Weakness(one.name, text, repeats=True)
+    if one.kind == "spout" and one.tasks > 1 and one.prototype.one_queue:
+        text = "has tasks that share one queue: if one of them dies or loses its connection, another may get its"
+        yield Weakness(one.name, f"{text} messages late, and a bolt with state counts those twice; use one task")
 
 
 def _of_memory(one: Declared) -> Iterator[Weakness]:

@@ -3,7 +3,17 @@
 from types import ModuleType
 from typing import Final
 
-from topology.codes import command_line, comparison, declarations, runtime, savepoints, settings, startup, tuples
+from topology.codes import (
+    command_line,
+    comparison,
+    connectors,
+    declarations,
+    runtime,
+    savepoints,
+    settings,
+    startup,
+    tuples,
+)
 from topology.codes.code import Code
 
 _FILES: Final[dict[str, ModuleType]] = {
@@ -15,6 +25,7 @@ _FILES: Final[dict[str, ModuleType]] = {
     "Tuples and records": tuples,
     "Comparing modes": comparison,
     "Checkpoints under a name": savepoints,
+    "Sources and sinks on servers": connectors,
 }
 GROUPS: Final[dict[str, tuple[Code, ...]]] = {
     title: tuple(sorted((code for code in vars(file).values() if isinstance(code, Code)), key=str))

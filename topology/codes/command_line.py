@@ -275,6 +275,12 @@ PROJECT_DIR_NOT_WRITABLE: Final = Code(
     "The system refused to make the folder or a file in it. Kedge removed the files and folders that it had made.",
     "name a folder that you may write in, on a disk that has room.",
 )
+UNKNOWN_STARTER: Final = Code(
+    "K179",
+    "Unknown source or sink of a starter",
+    "kedge new --from and --to take the names of sources and sinks that it has a starter for.",
+    "pass one of the names that kedge new --help lists.",
+)
 INVALID_DEMO_OPTION: Final = Code(
     "K144",
     "Invalid number for kedge demo",

@@ -161,3 +161,17 @@ STATE_RECORD_TOO_LONG: Final = Code(
     "This input's record is larger, and the input fails.",
     "keep less under one key; or use durability='checkpoint', which has no log.",
 )
+PROCESS_MANY_MISMATCH: Final = Code(
+    "K629",
+    "process_many did not return one result for each record",
+    "The n-th result of process_many is for the n-th record. With more or fewer results, none can be told from the "
+    "others, so all of these inputs fail.",
+    "return a list as long as the given one, with None for a record without outputs.",
+)
+PROCESS_MANY_RAISED: Final = Code(
+    "K630",
+    "process_many raised an exception",
+    "Kedge then calls process for each of the records. Only the records that are the cause fail. That takes longer, "
+    "and what process_many had done before it raised is done again. The first exception of each task is logged.",
+    "correct what the traceback shows; if single records may be invalid, handle them in process_many.",
+)

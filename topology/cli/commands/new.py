@@ -22,13 +22,16 @@ from topology.cli.cleanup import held, interruptible
 from topology.cli.next_steps import quoted
 from topology.cli.options import DebugOption
 from topology.cli.output import terminal
+from topology.cli.starter.parts import SINKS, SOURCES, StarterPart
+from topology.cli.starter.texts import CONNECTED_FILES, connected_files, connected_texts, steps
 from topology.codes.command_line import (
     INVALID_PROJECT_NAME,
     PROJECT_DIR_NOT_EMPTY,
     PROJECT_DIR_NOT_WRITABLE,
     RESERVED_PROJECT_NAME,
+    UNKNOWN_STARTER,
 )
-from topology.errors import ConfigurationError
+from topology.errors import ConfigurationError, did_you_mean
 from topology.text import printable
 from topology.user_frames import PACKAGES
 from topology.version import version
@@ -48,6 +51,7 @@ SHOWN_MAX: Final = 3  # names of files in a non-empty folder that the error list
 EXAMPLES: Final = (
     ("kedge new my-alerts", "makes the folder my-alerts, and lists its files"),
     ("kedge new . --name ovens", "in the current folder, which may have hidden files or a .venv"),
+    ("kedge new my-alerts --from nats --to postgres", "reads from a server, and stores in another"),
 )
 
 
@@ -59,18 +63,27 @@ def new(
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="Name of the topology. Default: the folder's.")
     ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--from", metavar="SOURCE", help=f"Read from: {', '.join(SOURCES)}. Default: a file of readings."),
+    ] = None,
+    sink: Annotated[
+        str | None, typer.Option("--to", metavar="SINK", help=f"Send to: {', '.join(SINKS)}. Default: sqlite.")
+    ] = None,
     debug: DebugOption = False,
 ) -> None:
     """Make a topology to start from, with its tests.
 
-    The topology reports sensors that are too hot. The folder also has sample readings, and a README of ten lines.
+    The topology reports sensors that are too hot. The folder also has sample readings, and a README of ten lines. With
+    --from or --to it reads from a server, or sends to one: compose.yaml starts that, and feed.py sends readings.
     """
     folder = Path(directory)
+    parts = None if source is None and sink is None else _parts(source or "stdin", sink or "sqlite")
     refuse_what_is_there(directory, spare=True)
     called = _name(folder, name)
     try:
         with interruptible():
-            _write(folder, _texts(called))
+            _write(folder, _texts(called) if parts is None else connected_texts(called, *parts))
     except FileExistsError as error:  # another process made a file in the meantime
         text = f"{directory} or {error.filename} was made in the meantime"
         raise ConfigurationError(text, code=PROJECT_DIR_NOT_EMPTY) from error
@@ -79,7 +92,16 @@ def new(
             f"{directory} can't be made: {error.strerror or error}", code=PROJECT_DIR_NOT_WRITABLE
         ) from error
     terminal.put(printable(f"{called}: a topology to start from, in {directory}"))
-    terminal.put("\n".join(_next_steps(folder)))
+    terminal.put("\n".join(_next_steps(folder, FILES if parts is None else connected_files(*parts), parts)))
+
+
+def _parts(source: str, sink: str) -> tuple[StarterPart, StarterPart]:
+    """Return the source and the sink of these names. Raise ConfigurationError for an unknown name."""
+    for option, given, known in (("--from", source, SOURCES), ("--to", sink, SINKS)):
+        if given not in known:
+            hint = did_you_mean(given, known) or f"; it is one of {', '.join(known)}"
+            raise ConfigurationError(f"{option} {given!r:.80} is unknown{hint}", code=UNKNOWN_STARTER)
+    return SOURCES[source], SINKS[sink]
 
 
 def _name(folder: Path, given: str | None) -> str:
@@ -132,7 +154,9 @@ def _in_the_way(directory: str, spare: bool) -> str:
 
 
 def _spared(path: Path) -> bool:
-    return path.name not in FILES and (path.name.startswith(".") or (path / "pyvenv.cfg").is_file())
+    return path.name not in {*FILES, *CONNECTED_FILES} and (
+        path.name.startswith(".") or (path / "pyvenv.cfg").is_file()
+    )
 
 
 def _texts(called: str) -> Mapping[str, str]:
@@ -167,15 +191,19 @@ def _write(folder: Path, texts: Mapping[str, str]) -> None:
         raise
 
 
-def _next_steps(folder: Path) -> Iterator[str]:
-    """Yield the files that were made, and the next three commands, as the user can type them here."""
-    width = max(map(len, FILES))
-    yield from (f"  {name:<{width}}  {what}" for name, what in FILES.items())
+def _next_steps(folder: Path, files: Mapping[str, str], parts: tuple[StarterPart, StarterPart] | None) -> Iterator[str]:
+    """Yield the files that were made, and the next commands, as the user can type them here."""
+    width = max(map(len, files))
+    yield from (f"  {name:<{width}}  {what}" for name, what in files.items())
     install = "" if find_spec("pytest") else f"{typed('pip')} install pytest && "
     yield "try next:"
     if not folder.samefile(Path()):
         yield f"  cd {_as_argument(str(folder))}"
-    yield f"  {typed('kedge')} run alerts.py"
+    yield from (
+        (f"  {step}" for step in steps(*parts, kedge=typed("kedge")))
+        if parts
+        else (f"  {typed('kedge')} run alerts.py",)
+    )
     yield f"  {install}{typed('pytest')}"
 
 

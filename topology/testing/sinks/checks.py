@@ -15,7 +15,8 @@ from typing import Any, Final, Literal, Protocol
 
 from topology.components import Bolt
 from topology.core.tuples import Tuple
-from topology.testing.sinks.driver import LeftOut, RecordedAnswers, SinkItem, delivery, feed, give, item, opened, within
+from topology.testing.left_out import LeftOut
+from topology.testing.sinks.driver import RecordedAnswers, SinkItem, delivery, feed, give, item, opened, within
 
 COUNT: Final = 300  # items that most checks store: several batches
 KILLED_AFTER: Final = 120  # acks of another process before it is killed

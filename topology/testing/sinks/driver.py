@@ -25,10 +25,6 @@ ANSWERED_S: Final = 60.0  # seconds that a sink has after `flush` to answer its 
 _LOOK_S: Final = 0.001  # seconds between two looks for completion: what a thread has done sets no event
 
 
-class LeftOut(Exception):
-    """This subject does not support a check; the text says what is missing."""
-
-
 class SinkItem(Record):
     """A record that the suite stores."""
 

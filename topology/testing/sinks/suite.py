@@ -27,8 +27,9 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, Literal
 
 from topology.components import Bolt
+from topology.testing.left_out import LeftOut
 from topology.testing.sinks.checks import APPEND, BOTH, UPSERT
-from topology.testing.sinks.driver import LeftOut, SinkItem
+from topology.testing.sinks.driver import SinkItem
 
 __all__ = ["SINK_CHECKS", "SinkItem", "SinkSubject", "check_sink"]
 

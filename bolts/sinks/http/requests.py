@@ -1,0 +1,267 @@
+"""The requests of one task: which is next, when, how many at once, and what becomes of one that fails.
+
+Knows parcels, the loop and a receiver; must not know tuples, nor HTTP.
+"""
+
+import asyncio
+import heapq
+import logging
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Sequence
+from itertools import count
+from random import Random
+from typing import Final, Protocol
+
+from bolts.sinks.http.circuit import Circuit
+from bolts.sinks.http.pace import Pace
+from bolts.sinks.http.parcels import Gathering, HeldOutput, Parcel, key_of
+from bolts.sinks.http.retries import DeliveryRefused, Retries
+from topology.clients.errors import ServerAway
+from topology.codes.runtime import SINK_STORE_AWAY
+
+LOOK_S: Final = 1.0  # seconds between two looks at what is held
+TOLD_S: Final = 1.0  # seconds; a longer outage is logged
+AGAIN_S: Final = 30.0  # seconds between two log lines of one outage
+CLOSING_S: Final = 4.0  # seconds that requests under way have at the end
+
+log = logging.getLogger("kedge.bolts")
+
+
+class Receiver(Protocol):
+    """The other side, for one task. `where` names it, for people, without secrets."""
+
+    where: str
+
+    async def open(self) -> None:
+        """Take the resources. Raises ServerAway, and ConfigurationError for what the user has to fix."""
+
+    async def deliver(self, outputs: Sequence[HeldOutput], key: str) -> None:
+        """Send these outputs by one request, and wait for the answer. May be called while others are under way.
+
+        Raises DeliveryRefused if the receiver says no, and ServerAway if it cannot be asked now, or it is not known
+        what it says: the same is then sent again.
+        """
+
+    async def close(self) -> None:
+        """Give back what `open` took. Also called if `open` raised. Does not raise."""
+
+
+class Holder(Protocol):
+    """The sink of these requests. Its methods are quick."""
+
+    @abstractmethod
+    def delivered(self, output: HeldOutput) -> None:
+        """Note that the receiver has said yes."""
+
+    @abstractmethod
+    def refused(self, output: HeldOutput, why: str) -> None:
+        """Note that this output is not sent again."""
+
+    @abstractmethod
+    def look(self, now: float) -> bool:
+        """Look at what is held; called when nothing can be sent. Return True to be called again in a second."""
+        ...
+
+
+class Requests:
+    """Sends what it is given until `close`. Create it in a running loop."""
+
+    def __init__(
+        self,
+        component: str,
+        random: Random,
+        *,
+        receiver: Receiver,
+        gathering: Gathering,
+        holder: Holder,
+        concurrency: int,
+        retries: Retries,
+        pace: Pace | None,
+    ) -> None:
+        self.circuit = Circuit(random)
+        self.crowded = False  # more was due than the limit allows
+        self._component, self._receiver, self._gathering, self._holder = component, receiver, gathering, holder
+        self._concurrency, self._retries, self._pace = concurrency, retries, pace
+        self._loop = asyncio.get_running_loop()
+        self._ending = asyncio.Event()
+        self._changed = asyncio.Event()  # something may be sent, or is over
+        self._again_now: deque[Parcel] = deque()  # parcels that are due for another attempt
+        self._again_later: list[tuple[float, int, Parcel]] = []  # a heap: (due, number, parcel)
+        self._numbers = count()
+        self._under_way: dict[asyncio.Task[None], bool] = {}  # request → whether it is a repeated one
+        self._was_again = False  # the last one was
+        self._logged_at = float("-inf")
+        self.sender = self._loop.create_task(self._send(), name=f"{component}: sender")
+
+    def add(self, output: HeldOutput) -> None:
+        """Take an output, to be sent."""
+        self._gathering.add(output, output.taken_at)
+        self._changed.set()
+
+    def hurry(self) -> None:
+        """Let nothing wait for more."""
+        self._gathering.hurry()
+        self._changed.set()
+
+    async def close(self) -> None:
+        """Begin no more requests, and let those under way end, for some seconds."""
+        self._ending.set()
+        self._changed.set()
+        await asyncio.wait((self.sender,))
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=CLOSING_S)
+        for task in (left := [*self._under_way]):
+            task.cancel()
+        if left:
+            await asyncio.wait(left)
+
+    def why_away(self) -> str:
+        """Return the reason why nothing is sent, if the receiver is away; else "". Logs a long outage."""
+        circuit = self.circuit
+        if not circuit.is_open:
+            return ""
+        now = self._loop.time()
+        text = f"its receiver is away ({circuit.why}), retry {circuit.failures}"
+        if now - circuit.opened_at >= TOLD_S and now - self._logged_at >= AGAIN_S:
+            self._logged_at = now
+            log.warning(
+                "%s: %s, for %.0f s so far; its inputs wait (%s)",
+                *(self._component, text, now - circuit.opened_at, SINK_STORE_AWAY),
+            )
+        return text
+
+    # -- which is next
+
+    async def _send(self) -> None:
+        """Begin requests until `close`. Runs as a background task."""
+        while not self._ending.is_set():
+            self._changed.clear()
+            now = self._loop.time()
+            parcel, at = self._next(now)
+            if parcel is not None:
+                self._begin(parcel, now)
+                continue
+            if self._retries.outage_s is not None and self.circuit.is_open:
+                self._expire(now - self._retries.outage_s)
+            look_at = now + LOOK_S if self._holder.look(now) else None
+            try:
+                async with asyncio.timeout_at(min((each for each in (at, look_at) if each is not None), default=None)):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    def _next(self, now: float) -> tuple[Parcel | None, float | None]:
+        """Return the parcel to send now, or None and the loop time at which to look again."""
+        circuit = self.circuit
+        while self._again_later and self._again_later[0][0] <= now:
+            self._again_now.append(heapq.heappop(self._again_later)[2])
+        later = self._again_later[0][0] if self._again_later else None
+        due_at = self._gathering.due_at()
+        if not self._again_now and (due_at is None or due_at > now):
+            return None, min((at for at in (later, due_at) if at is not None), default=None)
+        if len(self._under_way) >= self._concurrency or (circuit.is_open and circuit.probe is not None):
+            return None, None
+        if circuit.is_open and circuit.until > now:
+            return None, circuit.until
+        if self._pace is not None and (free_at := self._pace.free_at()) > now:
+            self.crowded = True
+            return None, free_at
+        is_new = due_at is not None and due_at <= now
+        if self._again_now and self._may_repeat(is_new):
+            self._was_again = True
+            return self._again_now.popleft(), None
+        if is_new and (parcel := self._gathering.take(now, self.crowded)) is not None:
+            self._was_again = self.crowded = False
+            return parcel, None
+        return None, later
+
+    def _may_repeat(self, is_new: bool) -> bool:
+        """Return True if a repeated request is next: in turns with new ones, and in half of the places."""
+        repeated = sum(self._under_way.values())
+        return not is_new or (not self._was_again and repeated < max(1, self._concurrency // 2))
+
+    def _begin(self, parcel: Parcel, now: float) -> None:
+        if self._pace is not None:
+            self._pace.note(now)
+        is_again = parcel.tries > 0
+        self.circuit.begins(parcel)
+        task = self._loop.create_task(self._attempt(parcel), name=f"{self._component}: request")
+        self._under_way[task] = is_again
+        task.add_done_callback(self._ended)
+
+    async def _attempt(self, parcel: Parcel) -> None:
+        before = self.circuit.delivered
+        try:
+            await self._receiver.deliver(parcel.outputs, key_of(parcel.outputs))
+        except DeliveryRefused as error:
+            self._answered(parcel)
+            self._refused(parcel, str(error))
+        except ServerAway as error:
+            self._failed(parcel, error, before)
+        else:
+            self._answered(parcel)
+            for output in parcel.outputs:
+                self._holder.delivered(output)
+            self._over(parcel)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        del self._under_way[task]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("%s: a request failed by a bug", self._component, exc_info=error)
+            self.sender.cancel(str(error))
+        self._changed.set()
+
+    # -- what becomes of a parcel
+
+    def _answered(self, parcel: Parcel) -> None:
+        if not self.circuit.answered(parcel):
+            return
+        if self._logged_at > self.circuit.opened_at:
+            away_s = self._loop.time() - self.circuit.opened_at
+            log.warning("%s: its receiver is back, after %.0f s", self._component, away_s)
+        self._holder.look(self._loop.time())
+
+    def _refused(self, parcel: Parcel, why: str) -> None:
+        if len(parcel.outputs) > 1:  # which of them it is, each half will say
+            parcel.divide()
+            self._again_now.append(parcel)
+            return
+        self._holder.refused(parcel.outputs[0], why)
+        self._over(parcel)
+
+    def _failed(self, parcel: Parcel, error: ServerAway, before: int) -> None:
+        now, for_s = self._loop.time(), self._retries.for_s
+        own = self.circuit.failed(parcel, error, before, now)
+        if own and for_s is not None and parcel.alone_s >= for_s:
+            lasted_s = now - parcel.first_failed_at
+            self._refused(parcel, f"{error}; it has failed for {lasted_s:.0f} s, and others are delivered")
+        elif parcel.due_at > now:
+            heapq.heappush(self._again_later, (parcel.due_at, next(self._numbers), parcel))
+        else:
+            self._again_now.append(parcel)
+        self._holder.look(now)
+
+    def _expire(self, before: float) -> None:
+        """Give up what is held since `before`, a loop time, or longer, and not under way."""
+        why = f"{self.circuit.why}; not delivered within {self._retries.outage_s:g} s"
+        for output in self._gathering.expired(before):
+            self._holder.refused(output, why)
+        waiting = [*self._again_now, *(entry[2] for entry in self._again_later)]
+        old = [parcel for parcel in waiting if parcel.outputs[0].taken_at <= before]
+        if not old:
+            return
+        self._again_now = deque(parcel for parcel in self._again_now if parcel not in old)
+        self._again_later = [entry for entry in self._again_later if entry[2] not in old]
+        heapq.heapify(self._again_later)
+        for parcel in old:
+            for output in [*parcel.outputs, *(output for part in parcel.rest for output in part)]:
+                self._holder.refused(output, why)
+            self._gathering.finished(parcel)
+
+    def _over(self, parcel: Parcel) -> None:
+        """Send the next part of a parcel, or let its groups send again."""
+        if parcel.next_part():
+            self._again_now.append(parcel)
+        else:
+            self._gathering.finished(parcel)
