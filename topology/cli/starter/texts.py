@@ -5,7 +5,7 @@ Pure but for the templates, which are read from `topology/cli/starter`. Must not
 
 import importlib.resources
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from string import Template
 from typing import Final
 
@@ -21,7 +21,9 @@ CONNECTED_FILES: Final = {  # file → its purpose, in the order in which they a
     "pyproject.toml": "its requirements, and the settings of pytest and mypy",
     ".gitignore": "the files that runs leave behind",
 }
-_ALWAYS: Final = ("Bolt", "Print", "Record", "State", "Topology")
+LINE: Final = 120  # characters of a line at most
+ELSEWHERE: Final = "   # in a shell of its own"
+_ALWAYS: Final = ("Bolt", "Record", "State", "Topology")
 
 
 def connected_files(source: StarterPart, sink: StarterPart) -> Mapping[str, str]:
@@ -32,21 +34,26 @@ def connected_files(source: StarterPart, sink: StarterPart) -> Mapping[str, str]
 
 def connected_texts(called: str, source: StarterPart, sink: StarterPart) -> Mapping[str, str]:
     """Return file → its text."""
-    names = sorted({*_ALWAYS, *source.names, *sink.names}, key=lambda name: (not name.isupper(), name))
+    printed = () if source.refuses else ("Print",)
+    names = sorted({*_ALWAYS, *printed, *source.names, *sink.names}, key=lambda name: (not name.isupper(), name))
     parameters = dict.fromkeys(part.parameters for part in (source, sink) if part.parameters)
     extras = dict.fromkeys(part.extra for part in (source, sink) if part.extra)
     values = {
         "name": called,
         "version": version().split("+")[0],
         "extras": f"[{','.join(extras)}]" if extras else "",
-        "names": ", ".join(names),
-        "source": source.code,
+        "names": _names(names),
+        "times": "UTC, datetime" if "UTC" in source.parse else "datetime",
+        "parse": f"{source.parse}\n\n" if source.parse else "",
+        "spouts": _spouts(source),
         "source_title": source.title,
         "sink": sink.code,
         "sink_title": sink.title,
-        "parameters": ", ".join(parameters),
+        "parameters": _parameters(*parameters),
         "steps": "\n".join(f"- `{step}`" for step in steps(source, sink)),
-        "feed": _feed(source, sink),
+        "feed": _feed(source, sink).rstrip("\n"),
+        "commands": _commands(source, sink),
+        "imports": "import sys\n" if source.prepare or sink.prepare or sink.receive else "",
         "compose": _compose(source, sink),
     }
     starter = importlib.resources.files("topology.cli") / "starter"
@@ -59,29 +66,70 @@ def connected_texts(called: str, source: StarterPart, sink: StarterPart) -> Mapp
     return texts
 
 
+def _names(names: Sequence[str]) -> str:
+    """Return what is imported from kedge, on one line if that is short enough."""
+    line = ", ".join(names)
+    return line if len(f"from kedge import {line}") <= LINE else "(\n" + "".join(f"    {name},\n" for name in names) + ")"
+
+
+def _parameters(*parameters: str) -> str:
+    line = ", ".join(parameters)
+    head = f"def topology({line}) -> Topology:"
+    return line if len(head) <= LINE else f"\n    {line}\n"
+
+
 def steps(source: StarterPart, sink: StarterPart, *, kedge: str = "kedge") -> Iterator[str]:
     """Yield the commands that begin the servers, make what has to exist, send readings, and run the topology."""
+    run = source.run.replace("kedge", kedge)
     if source.service is not None or sink.service is not None:
         yield "docker compose up -d --wait"
     if source.prepare or sink.prepare:
         yield "python feed.py prepare"
-    if source.is_server:
-        yield f"{source.run.replace('kedge', kedge)} &"
+    if sink.receive:
+        yield f"python feed.py receive{ELSEWHERE}: it prints what it gets"
+    if source.runs_first:
+        yield f"{run}{ELSEWHERE}"
         yield "python feed.py"
     else:
         if not source.is_piped:
             yield "python feed.py"
-        yield source.run.replace("kedge", kedge)
+        yield run
+
+
+def _spouts(source: StarterPart) -> str:
+    """Return the lines of the topology that make `readings`, and show what is no reading."""
+    spout = "messages" if source.parse else "readings"
+    lines = [f'{spout} = topology.spout("{spout}", {source.code})']
+    if source.parse:
+        lines.append('readings = topology.bolt("parse", parse, messages.shuffle())')
+    if not source.refuses:
+        lines.append(f'topology.bolt("malformed", Print(), {spout}.malformed.shuffle())  # what cannot be read')
+    return "\n    ".join(lines)
 
 
 def _feed(source: StarterPart, sink: StarterPart) -> str:
-    prepared = source.prepare + sink.prepare or "print('nothing has to be prepared')\n"
-    return (
-        "async def prepare() -> None:\n"
-        + textwrap.indent(prepared, "    ")
-        + "\n\nasync def send(readings: list[str]) -> None:\n"
-        + textwrap.indent(source.send, "    ").rstrip("\n")
-    )
+    """Return feed.py's functions, and the last lines, which call them."""
+    functions, calls = [_function("async def send(readings: list[str]) -> None", source.send)], []
+    if prepared := "\n".join(filter(None, (source.prepare, sink.prepare))):
+        functions.insert(0, _function("async def prepare() -> None", prepared))
+        calls.append('if sys.argv[1:] == ["prepare"]:\n        asyncio.run(prepare())')
+    if sink.receive:
+        functions.append(_function("def receive() -> None", sink.receive))
+        calls.append('if sys.argv[1:] == ["receive"]:\n        receive()')
+    calls.append("asyncio.run(send(sample()))" if not calls else "else:\n        asyncio.run(send(sample()))")
+    calling = "\n    ".join(calls).replace("\n    if ", "\n    elif ")
+    return "\n\n".join([*functions, f'if __name__ == "__main__":\n    {calling}\n'])
+
+
+def _commands(source: StarterPart, sink: StarterPart) -> str:
+    """Return what feed.py can do besides, for its first lines."""
+    lines = ["`python feed.py prepare` makes what has to exist before."] * bool(source.prepare or sink.prepare)
+    lines += ["`python feed.py receive` prints what is posted."] * bool(sink.receive)
+    return "\n\n" + "\n".join(lines) + "\n" if lines else ""
+
+
+def _function(head: str, body: str) -> str:
+    return f"{head}:\n{textwrap.indent(body, '    ')}"
 
 
 def _compose(source: StarterPart, sink: StarterPart) -> str:
