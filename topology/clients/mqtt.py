@@ -249,7 +249,7 @@ class MqttClient:
         options = _part(self._access, "subscribeoptions").SubscribeOptions
         handling = options.RETAIN_SEND_IF_NEW_SUB if retained else options.RETAIN_DO_NOT_SEND
         return await self._call(
-            lambda: self._client.subscribe([(one, options(qos=1, retainHandling=handling)) for one in filters])
+            lambda: self._client.subscribe([(topic, options(qos=1, retainHandling=handling)) for topic in filters])
         )
 
     async def unsubscribe(self, filters: Sequence[str]) -> None:
@@ -339,7 +339,7 @@ class MqttClient:
             if before == self._events:
                 break
         pending = getattr(self._socket, "pending", None)
-        if pending is not None and pending():  # no event of the socket's tells of it
+        if pending is not None and pending():  # without an event of the socket
             self._loop.call_soon(self._read_pending)
 
     def _read_pending(self) -> None:

@@ -78,7 +78,7 @@ class AmqpSink(PublishingSink):
 class AmqpPublisher:
     """One connection; see `Publisher`.
 
-    A call that is made again goes on with what it has sent: it sends only what was lost with a connection, or what
+    A call that is made again knows what it has sent: it sends only what was lost with a connection, or what
     RabbitMQ did not take.
     """
 

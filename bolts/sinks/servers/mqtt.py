@@ -77,7 +77,7 @@ class MqttSink(PublishingSink):
 class MqttPublisher:
     """One connection; see `Publisher`.
 
-    A call that is made again goes on with what it has sent: it sends only what was lost with a connection, or what the
+    A call that is made again knows what it has sent: it sends only what was lost with a connection, or what the
     server did not take.
     """
 

@@ -28,7 +28,7 @@ class StarterPart:
     service     the server that it needs.
     prepare     lines of feed.py that make what has to exist; they may use await.
     send        lines of feed.py that send `readings`, a list of JSON texts; they may use await.
-    receive     lines of feed.py that receive alerts, where nobody else does.
+    receive     lines of feed.py that receive alerts, where no server does.
     parse       the bolt that makes readings of the source's own records; empty if the source makes them.
     refuses     True if the source refuses what is no reading, so that no stream has it.
     run         the command that runs the topology.
@@ -134,7 +134,7 @@ SOURCES: Final[Mapping[str, StarterPart]] = {
         parse=(
             "@bolt\n"
             "def parse(message: SyslogMessage) -> Iterator[Reading]:\n"
-            "    sensor, _, celsius = message.text.partition(\" \")\n"
+            '    sensor, _, celsius = message.text.partition(" ")\n'
             "    try:\n"
             "        yield Reading(message.at or datetime.now(UTC), sensor, float(celsius))\n"
             "    except ValueError:\n"
@@ -204,7 +204,7 @@ SOURCES: Final[Mapping[str, StarterPart]] = {
         prepare=_with_amqp('await channel.declare_queue("readings", durable=True)'),
         send=_with_amqp(
             "for reading in readings:",
-            "    message = aio_pika.Message(reading.encode(), message_id=uuid4().hex)  # its name, if it is given again",
+            "    message = aio_pika.Message(reading.encode(), message_id=uuid4().hex)",
             '    await channel.default_exchange.publish(message, "readings")',
         ).replace("import aio_pika\n", "from uuid import uuid4\n\nimport aio_pika\n", 1),
     ),

@@ -69,7 +69,9 @@ def connected_texts(called: str, source: StarterPart, sink: StarterPart) -> Mapp
 def _names(names: Sequence[str]) -> str:
     """Return what is imported from kedge, on one line if that is short enough."""
     line = ", ".join(names)
-    return line if len(f"from kedge import {line}") <= LINE else "(\n" + "".join(f"    {name},\n" for name in names) + ")"
+    if len(f"from kedge import {line}") <= LINE:
+        return line
+    return "(\n" + "".join(f"    {name},\n" for name in names) + ")"
 
 
 def _parameters(*parameters: str) -> str:
@@ -122,7 +124,7 @@ def _feed(source: StarterPart, sink: StarterPart) -> str:
 
 
 def _commands(source: StarterPart, sink: StarterPart) -> str:
-    """Return what feed.py can do besides, for its first lines."""
+    """Return the other commands of feed.py, for its first lines."""
     lines = ["`python feed.py prepare` makes what has to exist before."] * bool(source.prepare or sink.prepare)
     lines += ["`python feed.py receive` prints what is posted."] * bool(sink.receive)
     return "\n\n" + "\n".join(lines) + "\n" if lines else ""
