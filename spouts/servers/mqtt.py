@@ -47,8 +47,8 @@ class MqttSource(BrokerSource[R]):
     (`max_queued_messages`), and drops the rest without a word. What was acknowledged is gone; nothing is read again.
     Messages that are published with QoS 0 are not kept, nor given again.
 
-    **Messages have no ids** in MQTT. A field of the payload names them: `Json(Reading, id="number")`. Otherwise each
-    message has a name of its own. It keeps that name if it is given again after a lost connection while it is under
+    **Messages have no ids** in MQTT. A field of the payload names them, `Json(Reading, id="id")`; its value is different
+    for each message of all topics. Otherwise each message has a name of its own. It keeps that name if it is given again after a lost connection while it is under
     way; after a crash or a restart it is another message, and its effects may be stored twice.
 
     Several tasks share the topics by a shared subscription, each with a session of its own. So use one task before a
