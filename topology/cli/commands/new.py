@@ -200,7 +200,7 @@ def _next_steps(folder: Path, files: Mapping[str, str], parts: tuple[StarterPart
     if not folder.samefile(Path()):
         yield f"  cd {_as_argument(str(folder))}"
     yield from (
-        (f"  {step}" for step in steps(*parts, kedge=typed("kedge")))
+        (f"  {step}" for step in steps(*parts, kedge=typed("kedge"), python=_python()))
         if parts
         else (f"  {typed('kedge')} run alerts.py",)
     )
@@ -211,6 +211,11 @@ def _as_argument(path: str) -> str:
     """Return a path as a shell argument, even if it begins with a dash or has unprintable characters."""
     path = f"./{path}" if path.startswith("-") else path
     return printable(quoted(path))
+
+
+def _python() -> str:
+    """Return the command for the Python that has Kedge."""
+    return "python" if typed("kedge") == "kedge" else quoted(sys.executable)
 
 
 def typed(tool: str) -> str:

@@ -52,19 +52,38 @@ class StarterPart:
     is_piped: bool = False
 
 
-NATS: Final = StarterService("nats", "    image: nats:2\n    command: -js\n    ports: ['4222:4222']\n")
-REDIS: Final = StarterService(
-    "redis", "    image: redis:7\n    command: redis-server --appendonly yes\n    ports: ['6379:6379']\n"
+def _service(name: str, image: str, port: int, ready: str, *, command: str = "", more: str = "") -> StarterService:
+    """Return a server that only this machine reaches, and that is waited for until `ready`, a command, succeeds."""
+    lines = [f"image: {image}", *([f"command: {command}"] * bool(command)), *([more] * bool(more))]
+    lines += [f"ports: ['127.0.0.1:{port}:{port}']"]
+    lines += [f"healthcheck: {{test: {ready}, interval: 1s, timeout: 5s, retries: 60}}"]
+    return StarterService(name, "".join(f"    {line}\n" for line in lines))
+
+
+NATS: Final = _service(
+    "nats", "nats:2-alpine", 4222, "wget -q -O - http://127.0.0.1:8222/healthz", command="-js -m 8222"
 )
-RABBITMQ: Final = StarterService("rabbitmq", "    image: rabbitmq:4\n    ports: ['5672:5672']\n")
-MOSQUITTO: Final = StarterService(
+REDIS: Final = _service("redis", "redis:7", 6379, "redis-cli ping", command="redis-server --appendonly yes")
+RABBITMQ: Final = _service("rabbitmq", "rabbitmq:4", 5672, "rabbitmq-diagnostics -q check_port_connectivity")
+MOSQUITTO: Final = _service(
     "mosquitto",
-    "    image: eclipse-mosquitto:2\n    command: mosquitto -c /mosquitto-no-auth.conf\n    ports: ['1883:1883']\n",
+    "eclipse-mosquitto:2",
+    1883,
+    "mosquitto_pub -t ready -m yes",
+    command="mosquitto -c /mosquitto-no-auth.conf",
 )
-KAFKA: Final = StarterService("kafka", "    image: apache/kafka:3.9.0\n    ports: ['9092:9092']\n")
-POSTGRES: Final = StarterService(
+KAFKA: Final = _service(
+    "kafka",
+    "apache/kafka:3.9.0",
+    9092,
+    "/opt/kafka/bin/kafka-topics.sh --bootstrap-server 127.0.0.1:9092 --list",
+)
+POSTGRES: Final = _service(
     "postgres",
-    "    image: postgres:17\n    environment: {POSTGRES_HOST_AUTH_METHOD: trust}\n    ports: ['5432:5432']\n",
+    "postgres:17",
+    5432,
+    "pg_isready -h 127.0.0.1 -U postgres",
+    more="environment: {POSTGRES_HOST_AUTH_METHOD: trust}",
 )
 
 DSN: Final = "postgresql://postgres@127.0.0.1:5432/postgres"
@@ -95,8 +114,8 @@ def _kafka_topic(name: str) -> str:
     return (
         "from confluent_kafka.admin import AdminClient, NewTopic\n\n"
         'admin = AdminClient({"bootstrap.servers": "127.0.0.1:9092"})\n'
-        f'for made in admin.create_topics([NewTopic("{name}", 4, 1)]).values():\n'
-        "    made.result()\n"
+        f'if "{name}" not in admin.list_topics(timeout=30).topics:\n'
+        f'    admin.create_topics([NewTopic("{name}", 4, 1)])["{name}"].result()\n'
     )
 
 
@@ -135,8 +154,10 @@ SOURCES: Final[Mapping[str, StarterPart]] = {
             "@bolt\n"
             "def parse(message: SyslogMessage) -> Iterator[Reading]:\n"
             '    sensor, _, celsius = message.text.partition(" ")\n'
+            "    if message.at is None:\n"
+            '        raise Reject("it has no time")\n'
             "    try:\n"
-            "        yield Reading(message.at or datetime.now(UTC), sensor, float(celsius))\n"
+            "        yield Reading(message.at, sensor, float(celsius))\n"
             "    except ValueError:\n"
             '        raise Reject("its text is not SENSOR CELSIUS") from None\n'
         ),
@@ -162,7 +183,7 @@ SOURCES: Final[Mapping[str, StarterPart]] = {
             "from confluent_kafka import Producer\n\n"
             'producer = Producer({"bootstrap.servers": "127.0.0.1:9092"})\n'
             "for reading in readings:\n"
-            '    producer.produce("readings", reading, key="oven")\n'
+            '    producer.produce("readings", reading, key=json.loads(reading)["sensor"])\n'
             "producer.flush()\n"
         ),
     ),
@@ -177,7 +198,7 @@ SOURCES: Final[Mapping[str, StarterPart]] = {
         send=_with_nats(
             "stream = client.jetstream()",
             "for reading in readings:",
-            '    await stream.publish("readings.oven", reading.encode())',
+            """    await stream.publish(f"readings.{json.loads(reading)['sensor']}", reading.encode())""",
         ),
     ),
     "redis": StarterPart(
@@ -219,7 +240,7 @@ SOURCES: Final[Mapping[str, StarterPart]] = {
             "import aiomqtt\n\n"
             'async with aiomqtt.Client("127.0.0.1", 1883) as client:\n'
             "    for reading in readings:\n"
-            '        await client.publish("readings/oven", reading, qos=1)\n'
+            "        await client.publish(f\"readings/{json.loads(reading)['sensor']}\", reading, qos=1)\n"
         ),
         runs_first=True,  # MQTT keeps messages for those that have subscribed
     ),
@@ -234,7 +255,7 @@ SOURCES: Final[Mapping[str, StarterPart]] = {
             "import psycopg\n\n"
             f'with psycopg.connect("{DSN}") as database:\n'
             "    database.execute(\n"
-            '        "create table readings (id bigint generated always as identity primary key,"\n'
+            '        "create table if not exists readings (id bigint generated always as identity primary key,"\n'
             '        " at timestamptz not null, sensor text not null, celsius float8 not null)"\n'
             "    )\n"
         ),

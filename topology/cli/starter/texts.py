@@ -43,7 +43,6 @@ def connected_texts(called: str, source: StarterPart, sink: StarterPart) -> Mapp
         "version": version().split("+")[0],
         "extras": f"[{','.join(extras)}]" if extras else "",
         "names": _names(names),
-        "times": "UTC, datetime" if "UTC" in source.parse else "datetime",
         "parse": f"{source.parse}\n\n" if source.parse else "",
         "spouts": _spouts(source),
         "source_title": source.title,
@@ -80,21 +79,21 @@ def _parameters(*parameters: str) -> str:
     return line if len(head) <= LINE else f"\n    {line}\n"
 
 
-def steps(source: StarterPart, sink: StarterPart, *, kedge: str = "kedge") -> Iterator[str]:
+def steps(source: StarterPart, sink: StarterPart, *, kedge: str = "kedge", python: str = "python") -> Iterator[str]:
     """Yield the commands that begin the servers, make what has to exist, send readings, and run the topology."""
-    run = source.run.replace("kedge", kedge)
+    run = source.run.replace("kedge", kedge, 1).replace("python feed.py", f"{python} feed.py")
     if source.service is not None or sink.service is not None:
         yield "docker compose up -d --wait"
     if source.prepare or sink.prepare:
-        yield "python feed.py prepare"
+        yield f"{python} feed.py prepare"
     if sink.receive:
-        yield f"python feed.py receive{ELSEWHERE}: it prints what it gets"
+        yield f"{python} feed.py receive{ELSEWHERE}: it prints what it gets"
     if source.runs_first:
         yield f"{run}{ELSEWHERE}"
-        yield "python feed.py"
+        yield f"{python} feed.py"
     else:
         if not source.is_piped:
-            yield "python feed.py"
+            yield f"{python} feed.py"
         yield run
 
 
