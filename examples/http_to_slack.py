@@ -22,7 +22,7 @@ NOWHERE = Secret("http://127.0.0.1:8473/services/none")
 
 
 class Report(Record):
-    """What a service posts."""
+    """A post of a service."""
 
     id: str
     service: str

@@ -32,7 +32,7 @@ class Alarm(Record):
 
 
 class Seen(Record):
-    """What is kept of a sensor: its state, its last reading, and how many readings in a row ask for a change."""
+    """The state of a sensor: its state, its last reading, and how many readings in a row ask for a change."""
 
     state: Literal["hot", "fine", "silent"] = "fine"
     celsius: float = 0.0
