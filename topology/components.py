@@ -376,7 +376,8 @@ class Spout(Component):
         return ONE_PARTITION
 
     def ack(self, id: MessageId) -> None:
-        """Called when the message with this id, and its whole tree, has been processed."""
+        """Called when the message with this id, and its whole tree, has been processed. With guarantee="at-most-once"
+        nothing is tracked, and it is called when the message's first tuples have left, or could not be emitted."""
 
     def fail(self, id: MessageId) -> None:
         """Called when the message with this id is dead: it will not be replayed again."""
@@ -384,7 +385,7 @@ class Spout(Component):
     def settled(self, ids: Sequence[MessageId], partition: str) -> None:
         """Called when a decided checkpoint has these messages of a partition, in the order of their ends: each is done,
         or its dead letter is kept. Later runs do not ask for them, unless one begins from an older checkpoint
-        (`--from`). So a broker may forget them.
+        (`--from`). So a broker may forget them. With guarantee="at-most-once" it is called as `ack` is.
 
         It is called on the event loop, so it must not block. What it raises is logged, and changes nothing. If the
         spout gives a message that an earlier run has finished, it is called for that at once. After a crash it is not

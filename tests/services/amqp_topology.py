@@ -25,9 +25,9 @@ class CountAmqp(Bolt):
         yield AmqpCounted(item.number, times)
 
 
-def topology(url: str, queue: str, target: str, store: str) -> Topology:
+def topology(url: str, queue: str, target: str, store: str, prefetch: int = 10_000) -> Topology:
     topology = Topology("amqp-runs")
-    source = AmqpSource(url, queue, value=SourceItem, requires_ids=True)
+    source = AmqpSource(url, queue, value=SourceItem, requires_ids=True, prefetch=prefetch)
     counted = topology.bolt("count", CountAmqp(), topology.spout("items", source).fields("number"), tasks=2)
     topology.bolt("send", AmqpSink(url, routing_key=target), counted.shuffle())
     topology.bolt("store", SqliteSink(store), counted.shuffle())

@@ -72,3 +72,16 @@ def test_each_message_counts_once_whatever_is_killed(
     by_id = {message.header.properties.message_id: json.loads(message.body) for message in asked(target.take_all())}
     assert Counter((row["number"], row["times"]) for row in by_id.values()) == Counter(once)
     assert asked(source.waiting()) == 0, "all are acknowledged at the end"
+
+
+def test_an_at_most_once_run_reads_more_messages_than_it_may_have_unconfirmed(
+    queues: tuple[Queue, Queue], tmp_path: Path
+) -> None:
+    source, target = queues
+    AmqpSourceSubject(source.name).put(range(1, 1_001))
+    store = tmp_path / "counted.db"
+    settings: dict[str, object] = {"url": URL, "queue": source.name, "target": target.name, "store": store}
+    with live(FILE, tmp_path, "--config", "guarantee=at-most-once", prefetch=50, **settings) as run:
+        until(lambda: int(asked(target.waiting())) >= 1_000, "all messages")
+        run.stop()
+    assert int(asked(source.waiting())) == 0

@@ -3,7 +3,7 @@
 An error that a callback raises is reported and changes nothing. Must not know trees' ledgers, or why a message failed.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -56,6 +56,14 @@ class SpoutCallbacks:
         if self.wants_acks:
             with entered(self._place):
                 self._call(self._spout.ack, message_id)
+
+    def left(self, messages: Sequence[Message[Any]]) -> None:
+        """Call `ack` and `settled` for messages that nothing follows: a broker may forget what has left."""
+        if self.wants_acks:
+            for message in messages:
+                self.acked_before(message.id)
+        if self.wants_settled:
+            self.settled(messages)
 
     def dead(self, tree: Pending) -> None:
         """Call `fail` for a message that is dead, as often as the source gave it."""

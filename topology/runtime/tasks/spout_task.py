@@ -304,6 +304,7 @@ class SpoutTask:
         if not self._tracked:
             for message in messages:
                 self._send_untracked(message, seed)
+            self.callbacks.left(messages)
             return
         now = self._loop.time()
         root = self._context.roots.take(len(messages))
