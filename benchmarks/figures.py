@@ -76,6 +76,7 @@ FIGURES: Final[dict[str, list[str]]] = {  # name of the file → the command tha
     "recovery": _own("recovery"),
     "bridge": _own("bridge"),
     "fraud": _own("fraud"),
+    "connectors": _own("connectors"),
 }
 
 

@@ -106,6 +106,11 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "fail-all": lambda _, workers: asyncio.run(failing.blocked_ms(int(workers))),
 }
 
+for _server in ("nats", "kafka", "redis", "amqp", "mqtt", "postgres", "http"):
+    for _way in ("source", "source-bare", "sink", "sink-bare"):
+        _name = f"{_server}-{_way}"
+        MEASUREMENTS[_name] = lambda seconds, _name=_name: _module("through_servers").measured(_name, seconds)
+
 
 if __name__ == "__main__":
     print(json.dumps(MEASUREMENTS[sys.argv[1]](*map(float, sys.argv[2:]))))

@@ -20,7 +20,7 @@ from benchmarks.sections import Section, of_benchmark, of_comparison, of_modes, 
 PAGE: Final = "benchmarks.md"
 IMAGES: Final = "images"
 DRAWING: Final = "benchmarks-"  # begins the names of this page's drawings
-ORDER: Final = ("compare", "peers", "latency", "throughput", "state", "recovery", "bridge", "fraud")
+ORDER: Final = ("compare", "peers", "latency", "throughput", "state", "recovery", "bridge", "fraud", "connectors")
 HEAD: Final = """\
 # Benchmarks
 
