@@ -6,8 +6,8 @@ Reads JSON payments from the topic `payments`, and sends alerts to the topic `fr
 an amount far over the card's habit, and the fifth payment within a minute. What is no payment goes to the topic
 `payments-malformed` as it came. The topics have to exist.
 
-Each payment counts once, also if workers are killed meanwhile: state and offsets are of one checkpoint. An alert may be in its
-topic twice after a crash. Both then have the same header `kedge-key`, by which a reader drops the second.
+Each payment counts once, also if workers are killed meanwhile: state and offsets are of one checkpoint. An alert may be
+in its topic twice after a crash. Both then have the same header `kedge-key`, by which a reader drops the second.
 `examples/fraud.py` has more rules, on a file.
 """
 
