@@ -48,6 +48,7 @@ nitpick_ignore_regex = [
         r"topology\.components\.(Runs|Records|Polls|Processes|KeepsState|Executes|Clock|Component|Outputs|MessageId|MakesFolder)",
     ),
     ("py:.*", r"bolts\.alerts\.channel\.Sending"),  # the options of channels, which each of them names
+    ("py:.*", r"topology\.clients\.registry\.(values|bodies)\..*"),  # what `SchemaRegistry` makes for others
     ("py:.*", r"topology\.testing\..*\.(During|START|LIMIT_S|Faults)"),
 ]
 

@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 
 from bolts.alerts.grouping import AlertGroups
 from bolts.alerts.templates import Text, name_maker
-from bolts.sinks.http.client import HttpClient, HttpUrl
+from bolts.sinks.http.client import HttpClient, HttpUrl, merged_headers
 from bolts.sinks.http.delivering import DeliveringSink
 from bolts.sinks.http.parcels import Gathering, HeldOutput
 from bolts.sinks.http.requests import Receiver
@@ -83,7 +83,7 @@ class AlertChannel(DeliveringSink):
         rate = None if per_minute is None else (float(per_minute), MINUTE_S)
         super().__init__(concurrency=UNDER_WAY_MAX, retries=retries, rate=rate)
         self.group_wait_s, self.timeout_s = group_wait_s, timeout_s
-        self._group_of = None if group_by is None else name_maker(kind, "group_by", group_by)
+        self._group_of = None if group_by is None else name_maker(kind, "group_by", group_by, empty=True)
         self._encoder = BodyEncoder()
 
     @abstractmethod
@@ -142,11 +142,7 @@ class _Service:
 
     async def deliver(self, outputs: Sequence[HeldOutput], key: str) -> None:
         channel = self._channel
-        headers: dict[str, str | Secret] = {
-            "Content-Type": "application/json",
-            "Idempotency-Key": key,
-            **channel.headers,
-        }
+        headers = merged_headers({"Content-Type": "application/json", "Idempotency-Key": key}, channel.headers)
         await self._client.post(channel.url, channel.body(outputs), headers, channel.hidden)
 
     async def close(self) -> None:

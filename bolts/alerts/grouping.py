@@ -3,11 +3,13 @@
 What exceeds the limit of a channel waits, and is summed up in the next message; nothing is dropped.
 """
 
+from collections.abc import Callable
 from typing import Final
 
-from bolts.sinks.http.parcels import HeldOutput, Parcel
+from bolts.sinks.http.parcels import HeldOutput, Lets, Parcel
 
 TOGETHER_MAX: Final = 100  # alerts of one message
+CHANNEL: Final = ""  # the origin of all alerts: a channel has one receiver
 
 
 class _Group:
@@ -40,7 +42,7 @@ class AlertGroups:
             group = self._groups[output.group] = _Group(now + self._wait_s)
         group.outputs.append(output)
 
-    def take(self, now: float, crowded: bool) -> Parcel | None:
+    def take(self, now: float, crowded: bool, lets: Lets) -> Parcel | None:
         """See `Gathering.take`."""
         taken: list[HeldOutput] = []
         names: list[str] = []
@@ -63,20 +65,24 @@ class AlertGroups:
         self._busy.update(names)
         return Parcel(taken, groups=tuple(names))
 
-    def due_at(self) -> float | None:
+    def due_at(self, lets: Lets) -> float | None:
         """See `Gathering.due_at`."""
+        if not lets(CHANNEL):
+            return None
         return min((group.due_at for name, group in self._groups.items() if name not in self._busy), default=None)
 
     def finished(self, parcel: Parcel) -> None:
         """See `Gathering.finished`."""
         self._busy.difference_update(parcel.groups)
 
-    def expired(self, before: float) -> list[HeldOutput]:
+    def expired(self, is_over: Callable[[HeldOutput], bool]) -> list[HeldOutput]:
         """See `Gathering.expired`."""
-        found = []
+        found: list[HeldOutput] = []
         for name, group in [*self._groups.items()]:
-            found += [output for output in group.outputs if output.taken_at <= before]
-            group.outputs = [output for output in group.outputs if output.taken_at > before]
+            kept: list[HeldOutput] = []
+            for output in group.outputs:
+                (found if is_over(output) else kept).append(output)
+            group.outputs = kept
             if not group.outputs:
                 del self._groups[name]
         return found

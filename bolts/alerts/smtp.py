@@ -24,7 +24,7 @@ from topology.text import printable
 QUIT_S: Final = 2.0  # seconds that the end of a connection may take
 SAID_MAX: Final = 200  # characters of an answer that a sentence repeats
 PORTS: Final = {"starttls": 587, "tls": 465, None: 25}
-LEFT_MAX: Final = 1_000  # mails of which some addresses are left
+LEFT_MAX: Final = 1_000  # mails of which some addresses are left for later
 AUTH_LATER: Final = 454  # not now, of an answer to a password
 
 MakesMail: TypeAlias = Callable[[Sequence[HeldOutput], str], EmailMessage]
@@ -49,10 +49,19 @@ class SmtpAccess:
         return f"smtp://{self.host}:{self.port}"
 
 
+@dataclass(frozen=True)
+class LeftAddresses:
+    """The addresses that do not have a mail yet, and whether another has."""
+
+    addresses: tuple[str, ...]
+    accepted: bool = False
+
+
 class SmtpReceiver:
     """A `Receiver` of mails, each by a connection of its own. `mail` makes the mail of some alerts, under a key.
 
-    If a server takes a mail for some addresses and for others not now, it is sent again to those only.
+    If a server takes a mail for some addresses and for others not now, it is sent again to those only. If it
+    never takes it for any address, the mail is refused. If it has taken it for some, refused addresses are logged.
     """
 
     def __init__(
@@ -65,8 +74,7 @@ class SmtpReceiver:
         self._library = client("aiosmtplib", package="aiosmtplib", extra="email", needed_by="Email")
         self._access, self._to, self._sender, self._mail = access, tuple(to), sender, mail
         self._context = access.certificates.for_client() if access.certificates is not None else None
-        # key of a mail → the addresses that do not have it yet
-        self._left: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._left: OrderedDict[str, LeftAddresses] = OrderedDict()  # by the key of a mail
         self.where = access.where
 
     async def open(self) -> None:
@@ -90,38 +98,41 @@ class SmtpReceiver:
     async def deliver(self, outputs: Sequence[HeldOutput], key: str) -> None:
         """See `Receiver.deliver`."""
         library = self._library
-        addresses = self._left.get(key, self._to)
+        left = self._left.get(key, LeftAddresses(self._to))
         mail = self._mail(outputs, key).as_bytes(policy=SMTP)
         try:
             async with self._connected() as connection:
-                failed, _ = await connection.sendmail(self._sender, addresses, mail)
+                failed, _ = await connection.sendmail(self._sender, left.addresses, mail)
         except library.SMTPRecipientsRefused as error:
             failed = {each.recipient: (each.code, each.message) for each in error.recipients}
         except (library.SMTPSenderRefused, library.SMTPDataError) as error:
             if error.code < 500:
                 raise self._away(error) from None
-            self._left.pop(key, None)
-            raise DeliveryRefused(f"{self.where} refuses it: {_said(error)}") from None
+            if not left.accepted:
+                self._left.pop(key, None)
+                raise DeliveryRefused(f"{self.where} refuses it: {_said(error)}") from None
+            failed = dict.fromkeys(left.addresses, (error.code, error.message))
         except (library.SMTPException, OSError, TimeoutError) as error:
             raise self._away(error) from None
-        self._judge(key, addresses, failed)
+        self._judge(key, left, failed)
 
-    def _judge(self, key: str, addresses: Sequence[str], failed: dict[str, tuple[int, str]]) -> None:
+    def _judge(self, key: str, left: LeftAddresses, failed: dict[str, tuple[int, str]]) -> None:
         """Raise the error for the addresses that the server has not taken the mail for."""
         later = tuple(address for address, (code, _) in failed.items() if code < 500)
-        never = [address for address in failed if address not in later]
+        never = len(failed) - len(later)
+        accepted = left.accepted or len(failed) < len(left.addresses)
         said = "; ".join(printable(f"{address}: {code} {text}")[:SAID_MAX] for address, (code, text) in failed.items())
-        if later:
-            self._left[key] = later
-            if len(self._left) > LEFT_MAX:
-                self._left.popitem(last=False)
-        elif self._left.pop(key, None) is None and len(never) == len(self._to):
+        self._left.pop(key, None)
+        if not later and not accepted:
             raise DeliveryRefused(f"{self.where} refuses all addresses: {said}")
         if never:
             log.warning(
-                "Email: %s does not take a mail for %d of %d addresses: %s", self.where, len(never), len(self._to), said
+                "Email: %s does not take a mail for %d of %d addresses: %s", self.where, never, len(self._to), said
             )
         if later:
+            self._left[key] = LeftAddresses(later, accepted)
+            if len(self._left) > LEFT_MAX:
+                self._left.popitem(last=False)
             raise ServerAway(f"{self.where} does not take it now: {said}")
 
     async def close(self) -> None:

@@ -82,17 +82,28 @@ def text_maker(needed_by: str, name: str, given: Text, escape: Callable[[str], s
     return TextFunction(name, given)
 
 
-def name_maker(needed_by: str, name: str, given: Text) -> MakesText:
-    """Return the function that names something by a record. `given`: a field, a template with one, or a function."""
+def name_maker(needed_by: str, name: str, given: Text, *, empty: bool = False) -> MakesText:
+    """Return the function that names something by a record. `given`: a field, a template with one, or a function.
+
+    The function raises BadValue for a record whose name is no text, or is empty, unless `empty` allows that.
+    """
+    make: MakesText
     if isinstance(given, str):
-        template = AlertTemplate(needed_by, name, f"{{{given}}}" if given.isidentifier() else given)
+        make = template = AlertTemplate(needed_by, name, f"{{{given}}}" if given.isidentifier() else given)
         if not template.has_fields:
             text = f"{needed_by}: {name}={shown(given)} has to depend on the record: give a field, or a template with "
             raise invalid(f"{text}one in braces")
-        return template
-    if not callable(given):
+    elif callable(given):
+        make = TextFunction(name, given)
+    else:
         raise invalid(f"{needed_by}: {name} is a field, a template or a function of the record, not {given!r:.80}")
-    return lambda record: str(called(name, given, record))
+
+    def named(record: Record) -> str:
+        if not (made := make(record)) and not empty:
+            raise BadValue(f"its {name} is empty")
+        return made
+
+    return named
 
 
 def field_of(record: Record, field: str) -> Any:

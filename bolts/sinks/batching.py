@@ -192,17 +192,21 @@ class BatchingSink(Bolt):
     async def close(self) -> None:
         """Finish the write under way, fail the waiting tuples, and close the store.
 
-        After close, `execute` raises. Does not wait for a store that is away. After SinkStoreBroken, nothing is acked
-        or failed any more."""
+        After close, `execute` raises. Does not wait for a store that is away; one that does not close in time is
+        cancelled, and the log says so. After SinkStoreBroken, nothing is acked or failed any more."""
         if self._store is None:
             return
-        if self._writer is not None:
-            self._ending.set()
-            self._arrival.set()
-            await asyncio.wait([self._writer])
-        await self._patience.once(self._store.close)
-        self._patience.close()
-        self._store = None
+        self._ending.set()  # from now on a call has a limit
+        try:
+            if self._writer is not None:
+                self._arrival.set()
+                await asyncio.wait([self._writer])
+            await self._patience.once(self._store.close)
+        except ServerAway as error:
+            log.warning("%s: its store was not closed in order: %s", self._component, error)
+        finally:
+            self._patience.close()
+            self._store = None
 
     async def _look_through(self, store: LooksThrough) -> None:
         """Check that everything this run reports as stored can be read. Raises WorkerError if it cannot (F72)."""

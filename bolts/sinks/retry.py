@@ -19,7 +19,8 @@ RETRY_FIRST_S: Final = 0.01  # seconds before the first repeated call; doubled e
 # … up to this many seconds; each wait is between half of it and all, so that many sinks do not ask in step
 RETRY_LAST_S: Final = 2.0
 TOLD_S: Final = 1.0  # seconds; a longer outage is logged, a lock of some milliseconds is not
-CLOSING_S: Final = 4.0  # seconds that a call of an asynchronous store has once the sink is closed
+CLOSING_S: Final = 4.0  # seconds that a call of an asynchronous store has once the sink is closed …
+CANCELLED_S: Final = 0.5  # … and so many more to end once it is cancelled
 AGAIN_S: Final = 30.0  # seconds between two log lines of one outage
 
 log = logging.getLogger("kedge.bolts")
@@ -88,19 +89,28 @@ class RetryForever:
         return await self._loop.run_in_executor(self._thread, call, *args)
 
     async def _limited(self, call: Coroutine[Any, Any, Any]) -> Any:
-        """Await a call of an asynchronous store. Once `ending` is set, it has CLOSING_S more: then raises StoreAway."""
+        """Await a call of an asynchronous store. Once `ending` is set, it has CLOSING_S more, and is then cancelled.
+
+        Raises StoreAway for a cancelled call, unless it has succeeded meanwhile. A call that ignores its cancellation
+        for CANCELLED_S is left behind.
+        """
         work = self._loop.create_task(call)
         ending = self._loop.create_task(self.ending.wait())
         try:
             await asyncio.wait((work, ending), return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
                 await asyncio.wait((work,), timeout=CLOSING_S)
-            if not work.done():
-                raise StoreAway("it has not answered, and the sink is closed")
-            return work.result()
+            if work.done():
+                return work.result()
         finally:
             ending.cancel()
-            work.cancel()
+            if not work.done():
+                work.cancel()
+                work.add_done_callback(_looked_at)
+                await asyncio.wait((work,), timeout=CANCELLED_S)
+        if work.done() and not work.cancelled() and work.exception() is None:
+            return work.result()
+        raise StoreAway("it has not answered, and the sink is closed")
 
     def close(self) -> None:
         """Release the thread; it ends after the call under way."""
@@ -112,3 +122,9 @@ class RetryForever:
                 await self.ending.wait()
         except TimeoutError:
             return
+
+
+def _looked_at(work: "asyncio.Task[Any]") -> None:
+    """Take note of the error of a call that has no caller any more."""
+    if not work.cancelled():
+        work.exception()

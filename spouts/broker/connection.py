@@ -24,6 +24,7 @@ class Received:
     at          The server's time of the message, in UTC, or None.
     partition   The part of the source within which the id is unique.
     handle      What `Connection.confirm` takes for this delivery.
+    after       An int below the id, if both are numbers and the server has no message between them. None: not known.
     """
 
     id: MessageId | None
@@ -32,6 +33,7 @@ class Received:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     partition: str = ""
     handle: Any = None
+    after: int | None = None
 
 
 class Connection(Protocol):
@@ -55,7 +57,11 @@ class Connection(Protocol):
 
     async def confirm(self, handles: Sequence[Any]) -> None:
         """Tell the server that it may forget these messages. A handle of a closed connection is ignored if the server
-        gives its message again. Raises ServerAway."""
+        gives its message again.
+
+        Raises ServerAway if the server refuses it, or is not there. `receive` then raises ServerAway too, so that the
+        source connects again, and the server gives these messages again.
+        """
         ...
 
     async def give_back(self, handles: Sequence[Any]) -> None:

@@ -6,6 +6,7 @@ Knows the loop and the log; must not know what a call does.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from random import Random
 from typing import Final, TypeVar
 
@@ -19,8 +20,86 @@ FIRST_S: Final = 0.05  # seconds before the first repeated call; doubled each ti
 LAST_S: Final = 5.0
 LOGGED_S: Final = 1.0  # seconds; a longer outage is logged
 AGAIN_S: Final = 30.0  # seconds between two log lines of one outage
+STEADY_S: Final = 5.0  # seconds after which a server that was away counts as back, if nothing fails
 
 log = logging.getLogger("kedge.spouts")
+
+
+class ServerOutage:
+    """The outages of one server, one after the other: the wait before each next try, `away`, and the log. Create it in
+    a running loop.
+
+    An outage begins with the first `failed`, and lasts until `over`. A new connection is not its end: a server that
+    takes one, and then refuses what is said there, is asked at longer and longer intervals. `set_away` receives the
+    text for `Spout.away`.
+    """
+
+    def __init__(self, component: str, random: Random, set_away: Callable[[str], None]) -> None:
+        self.retries = 0  # number of repeated calls, over all outages
+        self._component = component
+        self._random = random
+        self._set_away = set_away
+        self._loop = asyncio.get_running_loop()
+        self._steady: asyncio.TimerHandle | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._tries, self._delay = 0, FIRST_S
+        self._started_at = self._reported_at = float("-inf")
+        self._is_refused = False  # the last confirmation was refused
+        self._reason: ServerAway | None = None  # why; the connection is lost for it
+
+    def failed(self, error: ServerAway) -> float:
+        """Note a call that has failed, for this reason. Return the number of seconds to wait before the next one."""
+        self.stop()
+        error, self._reason = self._reason or error, None
+        now = self._loop.time()
+        if not self._tries:
+            self._started_at = now
+        self._tries += 1
+        self.retries += 1
+        away = f"{error}, retry {self._tries}"
+        self._set_away(away)
+        lasts_s = now - self._started_at
+        if lasts_s >= LOGGED_S and now - self._reported_at >= AGAIN_S:
+            self._reported_at = now
+            text = "%s: %s, for %.0f s so far; its messages wait (%s)"
+            log.warning(text, self._component, away, lasts_s, SERVER_AWAY)
+        delay = self._delay * (0.5 + self._random.random() / 2)
+        self._delay = min(self._delay * 2, LAST_S)
+        return delay
+
+    def refused(self, error: ServerAway) -> None:
+        """Note that the server has refused a confirmation. The connection fails next, for this reason."""
+        self._is_refused, self._reason = True, error
+        self._set_away(str(error))
+
+    def connected(self) -> None:
+        """Note a new connection. It is the end of the outage if nothing fails within STEADY_S."""
+        if not self._is_refused:
+            self._set_away("")
+        self._steady = self._loop.call_later(STEADY_S, self.over)
+
+    def came(self) -> None:
+        """Note a new message: the server is back, unless it refuses confirmations."""
+        if not self._is_refused:
+            self.over()
+
+    def over(self) -> None:
+        """Note that the server can be used: it has taken a confirmation, for example."""
+        if not (self._tries or self._is_refused):
+            return
+        self.stop()
+        self._set_away("")
+        if self._reported_at > float("-inf"):
+            log.warning("%s: its server is back, after %.0f s", self._component, self._loop.time() - self._started_at)
+        self._begin()
+
+    def stop(self) -> None:
+        """Wait no longer for the end of the outage."""
+        if self._steady is not None:
+            self._steady.cancel()
+            self._steady = None
 
 
 class ServerRetries:
@@ -30,38 +109,21 @@ class ServerRetries:
     """
 
     def __init__(self, component: str, random: Random, set_away: Callable[[str], None]) -> None:
-        self.retries = 0  # number of repeated calls, over all outages
-        self._component = component
-        self._random = random
+        self._outage = partial(ServerOutage, component, random, set_away)
         self._set_away = set_away
-        self._loop = asyncio.get_running_loop()
 
     async def ask(self, call: Callable[[], Awaitable[T]]) -> T:
         """Run a call, and repeat it while it raises ServerAway. Raises any other exception of the call at once."""
-        started_at, reported_at, tries = self._loop.time(), float("-inf"), 0
-        delay = FIRST_S
+        outage = self._outage()
         while True:
             try:
                 result = await call()
             except ServerAway as error:
-                now = self._loop.time()
-                tries += 1
-                self.retries += 1
-                away = f"{error}, retry {tries}"
-                self._set_away(away)
-                if now - started_at >= LOGGED_S and now - reported_at >= AGAIN_S:
-                    reported_at = now
-                    text = "%s: %s, for %.0f s so far; its messages wait (%s)"
-                    log.warning(text, self._component, away, now - started_at, SERVER_AWAY)
+                delay = outage.failed(error)
             except BaseException:
                 self._set_away("")
                 raise
             else:
-                if tries:
-                    self._set_away("")
-                if reported_at > started_at:
-                    away_s = self._loop.time() - started_at
-                    log.warning("%s: its server is back, after %.0f s", self._component, away_s)
+                outage.over()
                 return result
-            await asyncio.sleep(delay * (0.5 + self._random.random() / 2))
-            delay = min(delay * 2, LAST_S)
+            await asyncio.sleep(delay)

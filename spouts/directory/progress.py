@@ -91,7 +91,7 @@ class FilesUnderWay:
         """Return the reason why no other file is begun, if that may last."""
         if len(self._begun) < BEGUN_MAX:
             return ""
-        return f"{BEGUN_MAX:,} files are read and not done; with guarantee='at-most-once' they never are"
+        return f"{BEGUN_MAX:,} files are read and not done"
 
     def get(self, partition: str) -> FileProgress | None:
         """Return the progress of a file that was begun before."""

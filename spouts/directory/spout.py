@@ -10,7 +10,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Final, Generic
+from typing import Any, ClassVar, Final, Generic, NamedTuple
 
 from typing_extensions import TypeVar
 
@@ -28,13 +28,18 @@ from spouts.incoming.line_payloads import LinePayloads
 from spouts.lines import Line
 from spouts.payload.formats import Value
 from topology.clients.errors import invalid, not_yet
+from topology.codes.settings import UNREADABLE_SOURCE_FILE
 from topology.components import ONE_PARTITION, Message, Spout, Task
+from topology.errors import ConfigurationError
 from topology.records import Record
 
 R = TypeVar("R", bound=Record, default=Line)
 
 FAILED_MAX: Final = 1_000  # files that could not be read, of which the time of the next try is remembered
 RETRY_S: Final = 30.0  # seconds until a file that could not be read is tried again
+# Without `follow`: the tries of a file, and seconds until the second one; doubled each time
+TRIES_MAX: Final = 6
+AGAIN_FIRST_S: Final = 0.5
 SHARE: Final = 10  # the next look comes after at least so many times as long as the last one took
 
 log = logging.getLogger("kedge.spouts")
@@ -79,7 +84,9 @@ class Directory(Spout, Generic[R]):
     Beside the payload there is `file`, its path below the pattern's first folder.
 
     A file that cannot be read is reported by a warning, and tried again every 30 seconds, or by the next run if its
-    content is damaged. Raises ConfigurationError for a folder that is missing, and NotYet if it is to be followed.
+    content is damaged. With `follow=False`, it is tried six times within 16 seconds; then `poll` raises
+    ConfigurationError, so that the run fails. Raises ConfigurationError for a folder that is missing, and NotYet if it
+    is to be followed.
     """
 
     shared_ids = True
@@ -111,6 +118,7 @@ class Directory(Spout, Generic[R]):
         self._keeper: Keeper | None = None
         self._under_way: FilesUnderWay | None = None
         self._reading: _Reading | None = None
+        self._beginning: DirectoryFile | None = None  # the file that a job opens
         self._job: tuple[asyncio.Future[Any], Callable[[Any], None]] | None = None
         self._files = self._lines = 0
 
@@ -128,7 +136,7 @@ class Directory(Spout, Generic[R]):
         self._under_way = FilesUnderWay()
         self._complete = CompleteFiles(self.quiet_s if self.follow else 0.0)
         self._wanted: deque[FoundFile] = deque()  # files to be read, by name
-        self._failed: dict[int, float] = {}  # mark → the monotonic time of the next try
+        self._failed: dict[int, _FailedFile] = {}  # by mark
         self._next_look, self._found_none = float("-inf"), False
         self._keeper = Keeper(
             self._listing.root, self._under_way, self._finished, self._tidying, partial(self._set_away, "list")
@@ -154,7 +162,8 @@ class Directory(Spout, Generic[R]):
                 raise invalid(f"Directory: the folder {folder!r} can't be used: {error.strerror or error}") from error
 
     async def poll(self, limit: int) -> list[Message[R]]:
-        """Return up to `limit` lines of one file; waits for the first. Cancelling it loses nothing."""
+        """Return up to `limit` lines of one file; waits for the first. Cancelling it loses nothing. Raises
+        ConfigurationError for a file that cannot be read, unless the folder is followed."""
         assert self._keeper is not None, "open"
         while True:
             if (failure := self._keeper.failure) is not None:
@@ -184,14 +193,16 @@ class Directory(Spout, Generic[R]):
     async def close(self) -> None:
         """Keep the files that are done as done: that is, delete or move them, or note them. Close the open file."""
         keeper, job, reading = self._keeper, self._job, self._reading
+        beginning, self._beginning = self._beginning, None
         self._keeper = self._job = self._reading = None
         if keeper is not None:
             await keeper.close()
         if job is not None:
             await asyncio.wait({job[0]})
             job[0].exception()
-        if reading is not None:
-            reading.file.close()
+        for file in (beginning, reading.file if reading is not None else None):
+            if file is not None:
+                file.close()
 
     def summary(self) -> Iterable[str]:
         """Yield the counts."""
@@ -243,7 +254,7 @@ class Directory(Spout, Generic[R]):
         if self._clock.monotonic() < self._next_look:
             return None
         now, known = self._clock.monotonic(), self._finished.own()
-        but = self._under_way.read_marks() | {mark for mark, again_at in self._failed.items() if now < again_at}
+        but = self._under_way.read_marks() | {mark for mark, failed in self._failed.items() if now < failed.again_at}
         look = self._in_thread(self._looked, self._finished.__contains__, lambda mark: mark not in but)
         return look, lambda found: self._found(found, now, known)
 
@@ -272,7 +283,9 @@ class Directory(Spout, Generic[R]):
         self._next_look = min(self._next_look, self._complete.next_at)
         self._found_none = not self._wanted
         if not self.follow:
-            self._next_look = float("-inf")
+            again = [each.again_at for each in self._failed.values() if asked_at < each.again_at < float("inf")]
+            self._found_none = self._found_none and not again
+            self._next_look = min(again) if again and not self._wanted else float("-inf")
 
     def _begun(self, file: DirectoryFile) -> tuple[asyncio.Future[Any], Callable[[Any], None]]:
         under_way = self._under_way
@@ -288,6 +301,7 @@ class Directory(Spout, Generic[R]):
             return position
 
         def begun(block: ReadBlock) -> None:
+            self._beginning = None
             if not file.epoch:
                 self._failed_to_read(file, block)
                 return
@@ -295,6 +309,7 @@ class Directory(Spout, Generic[R]):
             self._reading = reading
             self._read(reading, block)
 
+        self._beginning = file
         return self._in_thread(file.begin, offset_of, self._payloads.cutter), begun
 
     def _read(self, reading: "_Reading", block: ReadBlock) -> None:
@@ -314,17 +329,25 @@ class Directory(Spout, Generic[R]):
             self._failed_to_read(reading.file, block)
 
     def _failed_to_read(self, file: DirectoryFile, block: ReadBlock) -> None:
-        """Leave a file for a while, or until the next run."""
+        """Leave a file for a while, or until the next run. Raises ConfigurationError if it was tried often enough."""
         file.close()
         if block.has_changed:
             return  # the next look finds it
-        known = file.found.mark in self._failed
-        again_at = float("inf") if block.lasting else self._clock.monotonic() + RETRY_S
-        self._failed.pop(file.found.mark, None)
-        self._failed[file.found.mark] = again_at
+        before = self._failed.pop(file.found.mark, None)
+        tries = before.tries + 1 if before is not None else 1
+        wait_s = RETRY_S if self.follow else AGAIN_FIRST_S * 2 ** (tries - 1)
+        again_at = float("inf") if block.lasting else self._clock.monotonic() + wait_s
+        self._failed[file.found.mark] = _FailedFile(tries, again_at)
+        is_there = os.path.lexists(file.found.path)
+        if not self.follow and not block.lasting and tries >= TRIES_MAX and is_there:
+            text = f"Directory: {block.trouble}; it was tried {tries} times, and a run without it would miss its lines"
+            raise ConfigurationError(text, code=UNREADABLE_SOURCE_FILE)
+        if not self.follow and len(self._failed) > FAILED_MAX:
+            text = f"Directory: more than {FAILED_MAX:,} files can't be read, the last one: {block.trouble}"
+            raise ConfigurationError(text, code=UNREADABLE_SOURCE_FILE)
         for mark in [*self._failed][:-FAILED_MAX]:
             del self._failed[mark]
-        if not known and os.path.lexists(file.found.path):
+        if before is None and is_there:
             log.warning("%s; %s", block.trouble, LATER if block.lasting else SOON)
 
     # -- waiting
@@ -346,6 +369,13 @@ class Directory(Spout, Generic[R]):
 
 SOON: Final = "it is tried again"
 LATER: Final = "the next run tries it again"
+
+
+class _FailedFile(NamedTuple):
+    """A file that could not be read: how often it was tried, and the monotonic time of the next try."""
+
+    tries: int
+    again_at: float
 
 
 class _Reading:

@@ -12,10 +12,6 @@ RETRY_MAX_S: Final = 3_600.0  # seconds that a server may ask to be left alone
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 
 
-class EventTooLong(Exception):
-    """An event has more bytes than it may have."""
-
-
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
     """One event.
@@ -30,6 +26,14 @@ class StreamEvent:
     type: str
     id: str | None
     last_id: str
+
+
+class EventTooLong(Exception):
+    """An event has more bytes than it may have. `before`: the events that were complete before it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before: list[StreamEvent] = []
 
 
 class EventStreamParser:
@@ -49,11 +53,20 @@ class EventStreamParser:
         self._id: str | None = None
 
     def feed(self, chunk: bytes) -> list[StreamEvent]:
-        """Return the events that these bytes complete. Raises EventTooLong."""
+        """Return the events that these bytes complete. Raises EventTooLong, with the events before the long one; the
+        stream cannot be read on then."""
+        found: list[StreamEvent] = []
+        try:
+            self._feed(chunk, found)
+        except EventTooLong as error:
+            error.before = found
+            raise
+        return found
+
+    def _feed(self, chunk: bytes, found: list[StreamEvent]) -> None:
         if self._skips_feed and chunk:
             self._skips_feed = False
             chunk = chunk.removeprefix(b"\n") if chunk[:1] == b"\n" else chunk
-        found: list[StreamEvent] = []
         if b"\n" in chunk or b"\r" in chunk:
             self._skips_feed = chunk.endswith(b"\r")
             lines = _LINE_END.split(b"".join((*self._parts, chunk)))
@@ -66,7 +79,6 @@ class EventStreamParser:
         if chunk:
             self._parts.append(chunk)
             self._grow(len(chunk))
-        return found
 
     def _line(self, line: bytes) -> StreamEvent | None:
         if self._is_begin:

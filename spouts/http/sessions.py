@@ -4,6 +4,7 @@ Knows aiohttp; must not know messages, nor what becomes of the connection.
 """
 
 import contextlib
+import re
 import socket
 from collections.abc import Mapping
 from typing import Any, Final
@@ -25,6 +26,7 @@ KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT",
 LATER: Final = frozenset({408, 425, 429})  # statuses that say: not now
 GONE: Final = frozenset({404, 410})
 NOT_ALLOWED: Final = frozenset({401, 403, 407})
+_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S*")
 
 
 def checked_url(needed_by: str, url: str | Secret, schemes: tuple[str, ...]) -> Secret:
@@ -101,14 +103,14 @@ class HttpSession:
 
     def keep_alive(self, connection: Any) -> None:
         """Have the system find out if the other side is gone. `connection`: a transport, or a WebSocket of aiohttp."""
-        one = connection.get_extra_info("socket") if connection is not None else None
-        if one is None:
+        connected = connection.get_extra_info("socket") if connection is not None else None
+        if connected is None:
             return
         with contextlib.suppress(OSError):
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for name, value in KEEPALIVE:
                 if hasattr(socket, name):
-                    one.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+                    connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
     def of_status(self, status: int, headers: Mapping[str, str]) -> Exception:
         """Return the error for an answer with this status: ServerAway, or ConfigurationError for one that a person has
@@ -142,7 +144,9 @@ class HttpSession:
             return refused(f"{self._needed_by}: TLS with {self.where} fails: {_said(why or error)}")
         if isinstance(error, ValueError):  # its text may have the address
             return refused(f"{self._needed_by}: aiohttp can't use {self.where}: {type(error).__name__}")
-        reason = getattr(error, "os_error", None) or error  # without the address, which may have a password
+        reason: object = getattr(error, "os_error", None) or error
+        if isinstance(error, library.ClientResponseError):  # its text has the address
+            reason = f"{getattr(error, 'status', '')} {getattr(error, 'message', '')}"
         return ServerAway(f"{self.where} can't be used: {_said(reason)}")
 
 
@@ -160,5 +164,6 @@ async def _refuse_redirect(session: Any, context: Any, parameters: Any) -> None:
 
 
 def _said(error: object) -> str:
+    """Return the text of an error, without addresses, which may have a password or a token."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return printable(text)[:SAID_MAX]
+    return printable(_ADDRESS.sub("…", text))[:SAID_MAX]

@@ -29,6 +29,7 @@ R = TypeVar("R", bound=Record, default=Line)
 
 EVENT_BYTES: Final = 8 * 1024 * 1024  # bytes of an event, if the user does not say
 EVENT_BYTES_MAX: Final = 256 * 1024 * 1024
+UNREADABLE_S: Final = 5.0  # seconds before a new connection, if a stream cannot be read on
 RETRY_AFTER_MAX_S: Final = 3_600.0  # seconds that a header Retry-After may ask to wait
 ID_MAX: Final = 4_096  # bytes of an id: a note has to keep it, and a header to carry it
 CONTENT: Final = "text/event-stream"
@@ -178,6 +179,7 @@ class SseConnection:
         self._last_id, self._retry_s = after, 0.0
         self._not_before = 0.0  # loop time until which the server wants to be left alone
         self._is_over = False
+        self._unreadable = ""  # why this stream cannot be read on
         self._response: Any = None
         self._events: deque[Received] = deque()
         self._loop = asyncio.get_running_loop()
@@ -185,7 +187,7 @@ class SseConnection:
     async def open(self) -> None:
         """See `Connection.open`."""
         if (wait_s := self._not_before - self._loop.time()) > 0:
-            raise ServerAway(f"{self.where} has asked to wait, {wait_s:.1f} s more")
+            raise ServerAway(self._unreadable or f"{self.where} has asked to wait, {wait_s:.1f} s more")
         headers = {"Accept": CONTENT, "Cache-Control": "no-store", "Accept-Encoding": "identity"}
         if self._last_id:
             headers["Last-Event-ID"] = self._last_id
@@ -205,6 +207,7 @@ class SseConnection:
             raise refused(f"SseSource: {self.where} gives {self._response.content_type}, not {CONTENT}")
         connection = self._response.connection
         self._http.keep_alive(connection.transport if connection is not None else None)
+        self._unreadable = ""
         self._parser = EventStreamParser(self._last_id, self._source.max_event_bytes)
 
     async def receive(self, limit: int) -> Sequence[Received]:
@@ -212,6 +215,9 @@ class SseConnection:
         while not self._events:
             if self._is_over:
                 return []
+            if self._unreadable:
+                self._wait(UNREADABLE_S)
+                raise ServerAway(self._unreadable)
             try:
                 chunk = await self._response.content.readany()
             except self._http.errors as error:
@@ -224,12 +230,12 @@ class SseConnection:
         return [self._events.popleft() for _ in range(min(limit, len(self._events)))]
 
     def _read(self, chunk: bytes) -> None:
+        """Take what this part of the stream completes."""
         try:
             events = self._parser.feed(chunk)
-        except EventTooLong:
-            limit = self._source.max_event_bytes
-            text = f"{self.where} gives an event of more than {limit:,} bytes; raise max_event_bytes"
-            raise ServerAway(text) from None
+        except EventTooLong as error:
+            limit, events = self._source.max_event_bytes, error.before
+            self._unreadable = f"{self.where} gives an event of more than {limit:,} bytes; raise max_event_bytes"
         for event in events:
             if len(event.last_id.encode()) > ID_MAX:
                 raise ServerAway(f"{self.where} gives an id of more than {ID_MAX:,} bytes")

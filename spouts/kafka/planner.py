@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from spouts.kafka.begins import BeginAt, Limits, NotedBegins, begun, names_of, resumed
 from spouts.kafka.partition import KafkaPartition
-from topology.clients.errors import ServerAway, refused
+from topology.clients.errors import ServerAway, not_yet, refused
 from topology.clients.kafka import KafkaAdmin, Place, TopicFound
 from topology.components import Positions, Task
-from topology.errors import ConfigurationError
+from topology.errors import ConfigurationError, NotesAway
 
 log = logging.getLogger("kedge.spouts")
 
@@ -37,7 +37,8 @@ class PartitionPlanner:
     async def begin(self, positions: Positions) -> list[KafkaPartition]:
         """Return the partitions that the task reads at first.
 
-        Raises ServerAway, and ConfigurationError for a topic that is not there, or that was cut off.
+        Raises ServerAway, ConfigurationError for a topic that is not there, or that was cut off, and NotYet if a note
+        cannot be stored now.
         """
         found = await self._cluster.topics(self._topics)
         places = self._own(found)
@@ -183,8 +184,11 @@ class PartitionPlanner:
             else:
                 offsets[place] = begun(self._begin, own, committed.get(place))
                 to_note.setdefault(topic, {})[number] = offsets[place]
-        for topic, noted_now in to_note.items():
-            notes.keep(topic, found[topic].id, max(found[topic].partitions) + 1, noted_now)
+        try:
+            for topic, noted_now in to_note.items():
+                notes.keep(topic, found[topic].id, max(found[topic].partitions) + 1, noted_now)
+        except NotesAway as error:
+            raise not_yet(f"KafkaSource: a note can't be stored: {error}") from error
         return offsets
 
 

@@ -43,8 +43,8 @@ class Socket(ListeningSource, Generic[R]):
     max_line_bytes  A longer line comes in pieces, each a `Line`; with any other `value` it is malformed.
     max_connections  Connections at once; further ones are closed at once, and a warning says so.
     tls      The server's certificate, for tls://. With a `ca`, clients need a certificate too.
-    token    A text that each client sends as its first line; a connection that begins otherwise is closed. Use it with
-             tls:// on an open network, because others on the way could read it.
+    token    A text that each client sends as its first line, within 10 seconds; a connection that begins otherwise is
+             closed. Use it with tls:// on an open network, because others on the way could read it.
     prefetch Lines that have come and are not emitted, at most.
 
     Beside the payload there are `peer`, the client's host, and `port`, its port.

@@ -17,6 +17,7 @@ from spouts.listeners.addresses import host_of
 from topology.secrets import Secret
 
 HANDSHAKE_S: Final = 10.0  # seconds that a TLS handshake may take
+TOKEN_S: Final = 10.0  # seconds after which the token has to have come
 CLOSE_S: Final = 2.0  # seconds that closing may take
 AGAIN_S: Final = 30.0  # seconds between two log lines of one kind
 
@@ -30,7 +31,8 @@ class TcpServer:
 
     cuts   Makes the cutting of a new connection.
     most   Connections at once; more are closed at once.
-    token  The first message of a connection has to be this; a connection whose first message is not is closed.
+    token  The first message of a connection has to be this; a connection whose first message is not, or does not come
+           within TOKEN_S seconds, is closed. The time while connections are not read does not count.
     """
 
     def __init__(
@@ -125,6 +127,12 @@ class TcpServer:
         self.warn("token", "%s: a connection began without the right token, and was closed; further ones are counted")
         return False
 
+    def silent(self) -> None:
+        """Note a connection that has not sent the token in time."""
+        self.refused += 1
+        text = "%s: a connection sent no token within %g s, and was closed; further ones are counted"
+        self.warn("silent", text, TOKEN_S)
+
     def came(self, cuts: Sequence[LineCut], host: str, port: int) -> None:
         self._came(cuts, host, port)
 
@@ -157,6 +165,7 @@ class _Peer(asyncio.Protocol):
         self._transport: Any = None
         self._cuts: LineCuts | None = None  # None: it is refused
         self._knows_token = not server.has_token()
+        self._waits_for_token: asyncio.TimerHandle | None = None
         self._ended = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -170,6 +179,8 @@ class _Peer(asyncio.Protocol):
             self.cut_off()
             return
         self._cuts = self._server.new_cuts()
+        if not self._knows_token:
+            self._wait_for_token()
         if self._server.held:
             self.hold(True)
 
@@ -186,6 +197,7 @@ class _Peer(asyncio.Protocol):
             self._end()
         elif self._cuts is not None and not self._ended:
             self._server.broke(self._cuts.held)
+        self._forget_token()
         self._server.gone(self)
         self.gone.set()
 
@@ -202,6 +214,21 @@ class _Peer(asyncio.Protocol):
         self._ended = True
         self._transport.abort()
 
+    def _wait_for_token(self) -> None:
+        self._waits_for_token = asyncio.get_running_loop().call_later(TOKEN_S, self._has_no_token)
+
+    def _has_no_token(self) -> None:
+        if self._server.held:  # it may have sent the token, which is not read now
+            self._wait_for_token()
+        elif not self._ended:
+            self._server.silent()
+            self._cuts = None
+            self.cut_off()
+
+    def _forget_token(self) -> None:
+        if self._waits_for_token is not None:
+            self._waits_for_token.cancel()
+
     def _end(self) -> None:
         """Take the rest, which no line end has ended, as a message."""
         if self._cuts is not None and not self._ended:
@@ -215,6 +242,7 @@ class _Peer(asyncio.Protocol):
                 self.cut_off()
                 return
             self._knows_token = True
+            self._forget_token()
             cuts = cuts[1:]
         if cuts:
             self._server.came(cuts, self._host, self._port)

@@ -3,12 +3,13 @@
 Knows record classes and forms of bytes; must not know servers, ids of brokers or the loop.
 """
 
+import hashlib
 import inspect
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic
+from typing import Any, Final, Generic
 
 import msgspec
 from typing_extensions import TypeVar
@@ -17,13 +18,17 @@ from acker.identity import MessageId
 from spouts.lines import Line, line_of
 from spouts.payload.errors import wrong_payload_class
 from spouts.payload.formats import Json, Msgpack, Payload, Value
-from spouts.payload.object_form import ObjectForm, converter, in_utc
+from spouts.payload.object_form import ObjectForm, converter, has_default, in_utc, takes_none
+from topology.clients.errors import invalid
+from topology.clients.registry.values import RegistryValue
 from topology.dead_letters import Malformed
 from topology.errors import ConfigurationError, Reject
 from topology.records import Record, field_types, is_record
 from topology.text import printable
 
 R = TypeVar("R", bound=Record, default=Line)
+
+DIGEST_BYTES: Final = 16  # of what a message has
 
 
 @dataclass(frozen=True)
@@ -39,18 +44,30 @@ class PayloadDecoder(Generic[R]):
     """Makes records of the payloads of one source.
 
     `offered` names the facts beside the payload that the source gives, without headers. `from_texts`: the values of the
-    objects are texts, which become numbers and others as the record class has it. Raises ConfigurationError,
-    which begins with `source`, for a `value` that does not fit the record class or the source.
+    objects are texts, which become numbers and others as the record class has it. `fetches`: the source fetches schemas
+    before it decodes, so `value` may be of a registry. Raises ConfigurationError, which begins with `source`, for a
+    `value` that does not fit the record class or the source.
     """
 
     def __init__(
-        self, source: str, value: Value[R], offered: frozenset[str] = frozenset(), *, from_texts: bool = False
+        self,
+        source: str,
+        value: Value[R] | RegistryValue[R],
+        offered: frozenset[str] = frozenset(),
+        *,
+        from_texts: bool = False,
+        fetches: bool = False,
     ) -> None:
         self._source = source
         self._strict = not from_texts
         self.names_messages = isinstance(value, Json) and value.id is not None
         given: Any = value
-        form: Json[Any] | None = Json(given) if inspect.isclass(given) else given if isinstance(given, Json) else None
+        if isinstance(value, RegistryValue) and not fetches:
+            raise self._wrong("payloads of a schema registry are read by KafkaSource")
+        is_form = isinstance(given, Json | RegistryValue)
+        form: Json[Any] | RegistryValue[Any] | None = (
+            Json(given) if inspect.isclass(given) else given if is_form else None
+        )
         self.cls: Any = self._class_of_function(given) if form is None else self._record_class(form.cls)
         self._types = field_types(self.cls)
         beside = dict((form.fields if form is not None else None) or {})
@@ -78,21 +95,32 @@ class PayloadDecoder(Generic[R]):
 
     # -- how payloads are read
 
-    def _reader(self, form: Json[Any], given: object) -> Callable[[Payload], Any]:
+    def _reader(self, form: Json[Any] | RegistryValue[Any], given: object) -> Callable[[Payload], Any]:
         if given is Line:
             return lambda payload: line_of(payload.data)
         objects = ObjectForm(self.cls, [name for name, _, _ in self._beside])
-        decoder = msgspec.msgpack.Decoder if isinstance(form, Msgpack) else msgspec.json.Decoder
-        decode: Callable[[bytes], Any] = decoder(objects.twin, strict=self._strict).decode
+        decode: Callable[[bytes], Any]
+        if isinstance(form, RegistryValue):
+            decode = form.decode_as(objects.twin)
+        else:
+            decoder = msgspec.msgpack.Decoder if isinstance(form, Msgpack) else msgspec.json.Decoder
+            decode = decoder(objects.twin, strict=self._strict).decode
         if not self._beside:
             return lambda payload: objects.record(decode(payload.data))
         beside = {name for name, _, _ in self._beside}
+        defaults = {name for name in beside if has_default(self.cls, name)}
+        nones = {name for name in beside - defaults if takes_none(self._types[name])}
         own = [name for name in self._types if name not in beside]
 
         def record(payload: Payload) -> Any:
             values = dict(zip(own, objects.values(decode(payload.data)), strict=True))
             for name, fact, convert in self._beside:
-                values[name] = convert(payload.attributes.get(fact))
+                if (value := payload.attributes.get(fact)) is not None:
+                    values[name] = convert(value)
+                elif name in nones:
+                    values[name] = None
+                elif name not in defaults:
+                    raise Reject(f"it has no {fact.replace(':', ' ', 1)} for the field {name!r}")
             return self.cls(**values)
 
         return record
@@ -145,10 +173,22 @@ class PayloadDecoder(Generic[R]):
         if not parts <= {*kinds} or (argument == "id" and kind not in kinds):
             wanted = " or ".join(kind.__name__ for kind in kinds)
             raise self._wrong(f"{argument} names a field of type {wanted}, and {name} is {kind}")
+        if argument == "id" and has_default(self.cls, name):
+            text = f"id names a field without a default, as messages that leave out {name!r:.80} would be one message"
+            raise invalid(f"{self._source}: {text}")
         return name
 
     def _wrong(self, text: str) -> ConfigurationError:
         return wrong_payload_class(f"{self._source}: {text}")
+
+
+def content_digest(*parts: bytes) -> bytes:
+    """Return a short digest of a message's content. It differs if the parts are cut otherwise."""
+    found = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for part in parts:
+        found.update(b"%d:" % len(part))
+        found.update(part)
+    return found.digest()
 
 
 def malformed(payload: Payload, error: BaseException | str) -> Malformed:

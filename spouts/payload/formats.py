@@ -40,9 +40,12 @@ class Json(Generic[R]):
     bytes are base64, Decimals texts or numbers.
 
     cls     The record class.
-    fields  Record fields that are facts beside the payload, and not in it: {"sensor": "topic"}.
+    fields  Record fields that are facts beside the payload, and not in it: {"sensor": "topic"}. If a message does not
+            have the fact, such as a header, the field has its default, or None if its type has None. Otherwise the
+            message is malformed.
     at      The field that has the event time. None: the time that the server gives, if it gives one.
-    id      The field that names the message, for a source whose server has no names.
+    id      The field that names the message, for a source whose server has no names. It has no default. Another
+            content under a name that the source remembers is malformed.
     """
 
     cls: type[R]

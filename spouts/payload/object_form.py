@@ -8,6 +8,7 @@ import types
 import typing
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -18,6 +19,7 @@ from topology.records import Record, is_record, record_problems
 R = TypeVar("R", bound=Record)
 
 _BUILT: Final = (typing.Union, types.UnionType, tuple, frozenset)
+_SHOWN: Final = (bool, int, float, Decimal, datetime)  # whose text is what str() gives
 
 
 class ObjectForm(Generic[R]):
@@ -116,11 +118,26 @@ def in_utc(value: datetime) -> datetime:
 def converter(kind: Any) -> Callable[[Any], Any]:
     """Return a function that makes a fact beside the payload, often a text, a value of this type. It raises ValueError
     (or its subclass of msgspec) if that cannot be."""
-    if kind is str:
-        return str
+
+    is_text = kind in (str, str | None)
 
     def converted(value: Any) -> Any:
+        if is_text and isinstance(value, _SHOWN):
+            return str(value)
+        if is_text and isinstance(value, bytes | bytearray):
+            return value.decode()
         made = msgspec.convert(value, kind, strict=False)
         return in_utc(made) if type(made) is datetime else made
 
     return converted
+
+
+def has_default(cls: type[Record], name: str) -> bool:
+    """Return True if a record can be made without a value of this field."""
+    field = next(field for field in msgspec.structs.fields(cls) if field.name == name)
+    return field.default is not msgspec.NODEFAULT or field.default_factory is not msgspec.NODEFAULT
+
+
+def takes_none(kind: Any) -> bool:
+    """Return True if None is a value of this type."""
+    return kind is None or type(None) in typing.get_args(kind)

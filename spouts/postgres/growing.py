@@ -88,7 +88,8 @@ class GrowingRows:
 
     async def _read(self, until: int, limit: int) -> list[Received]:
         """Return the next rows up to a number."""
-        (rows,) = await self._session.ask([self._statements.growing(self._after, until, limit)])
+        limit = self._session.limit.of(limit)
+        rows = await self._session.read(self._statements.growing(self._after, until, limit), limit)
         numbers = [int(key or b"0") for key, _ in rows]
         faults = [f"{number} names two rows" for before, number in pairwise(numbers) if before == number]
         faults += [f"{numbers[0]} is below 0"] if numbers and numbers[0] < 0 else []

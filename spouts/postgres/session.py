@@ -11,6 +11,7 @@ import socket
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
+from spouts.broker.read_limit import ReadLimit
 from spouts.postgres.address import PostgresAddress
 from topology.clients.errors import ServerAway, refused
 
@@ -30,15 +31,22 @@ _TO_FIX: Final = (
     "permission denied",
 )
 # SQLSTATEs, or their first two characters: the statement, the table or a right is wrong. Anything else may pass.
-_REFUSALS: Final = frozenset({"0A", "22", "25006", "3F", "42"})
+_REFUSALS: Final = frozenset({"0A", "22", "25006", "3F", "42", "55000"})
+_TIMED_OUT: Final = "57014"  # the SQLSTATE of a statement over its time limit
 # For each transaction. Rows come in the order of an index, or the planner may sort a whole table that it knows little
 # about. Times are UTC, and numbers have all their digits.
 _SETTINGS: Final = {"TimeZone": "UTC", "extra_float_digits": "1", "enable_sort": "off", "enable_bitmapscan": "off"}
 _SERVER: Final = "SELECT current_setting('server_version_num'), pg_is_in_recovery()"
 
 
+class ReplyLate(ServerAway):
+    """The error for a reply that has not come whole in its time: the server or the line is too slow for it."""
+
+
 class PostgresSession:
     """A connection of the component `needed_by`. `timeout_s`: seconds that one statement may take.
+
+    `limit`: how many rows `read` may ask for.
 
     `is_established`: set by the owner once the source is in use. A statement that is refused then counts as away: a
     person may repair the table meanwhile.
@@ -47,9 +55,9 @@ class PostgresSession:
     def __init__(self, address: PostgresAddress, needed_by: str, timeout_s: float) -> None:
         self.address, self._needed_by, self._timeout_s = address, needed_by, timeout_s
         self.is_established = False
+        self.limit = ReadLimit(timeout_s)
         self._connection: Any = None
-        limit = str(round(timeout_s * 1000))
-        given = {**_SETTINGS, "statement_timeout": limit}
+        given = {**_SETTINGS, "statement_timeout": str(round(timeout_s * 1000))}
         settings = [f"set_config('{name}', '{value}', true)" for name, value in given.items()]
         self._settings = f"SELECT {', '.join(settings)}"
 
@@ -78,14 +86,27 @@ class PostgresSession:
         if standby == b"t":
             raise ServerAway(f"{address.where} is a standby, which does not know the transactions that write")
 
-    async def ask(self, statements: Sequence[str], *, writes: bool = False) -> list[Cells]:
+    async def ask(self, statements: Sequence[str], *, writes: bool = False, trouble: str = "") -> list[Cells]:
         """Run one transaction; return the rows of each of its statements, as the server writes them.
 
-        Raises ServerAway; raises ConfigurationError if the server refuses a statement. The connection is then closed.
+        `trouble`: how the text of an error begins, in place of the server's address. Raises ServerAway, and ReplyLate
+        if the time is over; raises ConfigurationError if the server refuses a statement. The connection is then closed.
         """
-        return [_cells(result) for result in await self.results(statements, writes=writes)]
+        return [_cells(result) for result in await self.results(statements, writes=writes, trouble=trouble)]
 
-    async def results(self, statements: Sequence[str], *, writes: bool = False) -> list[Any]:
+    async def read(self, statement: str, limit: int) -> Cells:
+        """As `ask`, for one statement that returns up to so many rows: `limit` learns from it."""
+        loop = asyncio.get_running_loop()
+        started_at = loop.time()
+        try:
+            (rows,) = await self.ask([statement])
+        except ReplyLate:
+            self.limit.timed_out(limit)
+            raise
+        self.limit.came(limit, len(rows), loop.time() - started_at)
+        return rows
+
+    async def results(self, statements: Sequence[str], *, writes: bool = False, trouble: str = "") -> list[Any]:
         """As `ask`, but return a psycopg.pq.PGresult of each statement."""
         connection, address = self._connection, self.address
         if connection is None:
@@ -99,17 +120,17 @@ class PostgresSession:
         except TimeoutError:
             await _cut(connection, work)
             await self.close()
-            raise ServerAway(f"{address.where} does not answer") from None
+            raise ReplyLate(f"{address.where} does not answer") from None
         except asyncio.CancelledError:
             await _cut(connection, work)
             raise
         except address.library.Error as error:
             await self.close()
-            text = f"{address.where}: {address.said(error)}"
+            text = f"{trouble or address.where}: {address.said(error)}"
             state = error.sqlstate or ""
             if not self.is_established and not _REFUSALS.isdisjoint((state, state[:2])):
                 raise refused(f"{self._needed_by}: {text}") from error
-            raise ServerAway(text) from error
+            raise (ReplyLate if state == _TIMED_OUT else ServerAway)(text) from error
         return found[2:-1]  # without those of BEGIN, the settings and COMMIT
 
     async def close(self) -> None:

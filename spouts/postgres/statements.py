@@ -15,13 +15,15 @@ _KEY: Final = '"kedge:key"'  # the column of ours with the row's number, beside 
 
 # The transactions that may still insert rows with lower numbers. A writer of a table holds this lock from before it
 # draws a number until its rows are visible, or never will be. Our own locks in this transaction name the tables.
+# Indexes do not count: VACUUM, which writes no rows, holds this lock on them. Nor does the table of this very query.
 WRITERS: Final = (
     "SELECT DISTINCT l.virtualtransaction, l.pid FROM pg_locks AS l"
     " WHERE l.locktype = 'relation' AND l.granted AND l.mode = 'RowExclusiveLock'"
     " AND l.pid IS DISTINCT FROM pg_backend_pid()"
     " AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())"
-    " AND l.relation IN (SELECT m.relation FROM pg_locks AS m WHERE m.locktype = 'relation'"
-    " AND m.pid = pg_backend_pid() AND m.mode = 'AccessShareLock')"
+    " AND l.relation IN (SELECT m.relation FROM pg_locks AS m JOIN pg_class AS c ON c.oid = m.relation"
+    " WHERE m.locktype = 'relation' AND m.pid = pg_backend_pid() AND m.mode = 'AccessShareLock'"
+    " AND c.relkind IN ('r', 'p') AND c.oid <> 'pg_catalog.pg_class'::regclass)"
 )
 # Tables whose writers the locks do not show: foreign tables, and the tables behind a materialized view.
 UNSEEN: Final = (
@@ -87,6 +89,11 @@ class RowStatements:
         lower = [] if after is None else [f"{self._key} > {self._literal(after)}"]
         others = f"{self._key} NOT IN (SELECT unnest({self._array(known)}))"
         return self._selected([*lower, others], f"{limit} ROWS ONLY")
+
+    @property
+    def delete_none(self) -> str:
+        """Delete no row: the server refuses it if it would refuse to delete any row."""
+        return f"DELETE FROM {self.rows} AS q WHERE false"
 
     def delete(self, keys: Iterable[str]) -> str:
         return f"DELETE FROM {self.rows} AS q WHERE {self._key} = ANY({self._array(keys)})"

@@ -1,7 +1,6 @@
 """`AmqpSource`: a queue of RabbitMQ as a source. Knows AMQP 0-9-1; must not know how a connection is made."""
 
 import asyncio
-import hashlib
 import logging
 from collections import deque
 from collections.abc import Sequence
@@ -14,10 +13,11 @@ from typing_extensions import TypeVar
 from acker.identity import MessageId
 from spouts.broker.connection import Received
 from spouts.broker.deliveries import BrokerDelivery, ConfirmedPrefix, OpenDeliveries
+from spouts.broker.payload_room import PayloadRoom
 from spouts.broker.source import BrokerSource
 from spouts.http.own_ids import OwnIds, TextIdDecoder
 from spouts.lines import Line
-from spouts.payload.decoder import Decoded, malformed
+from spouts.payload.decoder import Decoded, content_digest, malformed
 from spouts.payload.formats import Payload, Value
 from topology.clients import amqp
 from topology.clients.addresses import without_secrets
@@ -33,9 +33,11 @@ R = TypeVar("R", bound=Record, default=Line)
 UNCONFIRMED: Final = 10_000  # messages that RabbitMQ gives without a confirmation, if the user does not say
 UNCONFIRMED_MAX: Final = 65_535  # the most that basic.qos can say
 LOOK_S: Final = 1.0  # seconds between two looks at whether the queue still gives messages, if none come
-DIGEST_BYTES: Final = 16  # of what a message has
 STREAM_HEADER: Final = "x-stream-offset"  # only messages of a stream have it
 DECLARES: Final = (None, "durable", "quorum")
+DELIVERY_LIMIT: Final = "x-delivery-limit"
+UNLIMITED_SINCE: Final = (4, 0)  # the first RabbitMQ with a limit if none is said, and with -1 for no limit
+LIMITED: Final = "a message that is under way at so many restarts or lost connections is dropped, or dead-lettered"
 NO_ID: Final = "it has no message-id, and requires_ids=True asks for one"
 
 log = logging.getLogger("kedge.spouts")
@@ -54,7 +56,15 @@ class AmqpSource(BrokerSource[R]):
     connection while it is under way; after a crash or a restart it is another message, and its effects may be stored
     twice. The log says so once, and `given_again` is "other ids". With `requires_ids=True` or `Json(…, id="order")` it
     is "same". A message that a producer sends several times under one id is one message, as long as the first is under
-    way or among the 100,000 that were settled last. Later, sinks drop it.
+    way or among the 100,000 that were settled last. Later, sinks drop it. Another body under the same value of a field
+    is malformed for as long.
+
+    **A quorum queue with a delivery limit loses messages.** RabbitMQ drops a message that was given more often, or
+    dead-letters it. Each restart of a run and each lost connection counts, for all messages that the source has without
+    an acknowledgement, up to `prefetch`. RabbitMQ 4 has a limit of 20 if none is set. `declare="quorum"` makes a queue
+    without a limit. If the queue is there already, set a high `delivery-limit` and a dead-letter exchange by a policy.
+
+    A property or a header that cannot be read, such as a `timestamp` in nanoseconds, is left out, and the log says so.
 
     Several tasks share the queue, so use one task before a bolt with state (`kedge check --guarantees`). A stream of
     RabbitMQ's is refused: it keeps what was acknowledged, and begins anywhere.
@@ -67,7 +77,8 @@ class AmqpSource(BrokerSource[R]):
     tls      Certificates; None: those of the system if the URL begins with amqps://.
     prefetch Messages of a task that RabbitMQ gives without an acknowledgement (basic.qos), up to 65,535. It has to be
              more than what is under way between two checkpoints: a task reads at most `prefetch` messages in
-             `checkpoint_s`, and stops if bolts hold so many.
+             `checkpoint_s`, and stops if bolts hold so many. The task reads no more while payloads of about 128 MiB
+             wait to be emitted.
 
     Beside the payload there are `routing_key`, `exchange`, `message_id`, `correlation_id`, `type`, `content_type`,
     `redelivered` (True if the message may have been given before) and headers. The event time is the property
@@ -157,34 +168,57 @@ class AmqpConnection:
         self.where = f"queue {source.queue} of {without_secrets(source.url)}"
         self._channel: amqp.AmqpChannel | None = None
         self._come: deque[Received] = deque()
+        self._held = PayloadRoom(source.prefetch + 1)  # what has come
         self._news = asyncio.Event()
         self._unacknowledged = ConfirmedPrefix()
         self._consumer = ""
+        self._lifts_limit = True  # False: the queue was made with a delivery limit
 
     async def open(self) -> None:
         """See `Connection.open`."""
+        channel = await self._connected()
+        try:
+            try:
+                await channel.call(self._declared(channel))
+            except amqp.ChannelRefused as error:
+                if not self._lifts_limit or DELIVERY_LIMIT not in str(error):
+                    raise
+                self._lifts_limit = False
+                log.warning("%s is there already, and has a delivery limit: %s", self.where, LIMITED)
+                await channel.close()  # the server has closed one half of it
+                channel = await self._connected()
+                await channel.call(self._declared(channel))
+            await self._consume(channel)
+        except amqp.ChannelRefused as error:
+            raise self._refusal(error) from error
+
+    async def _connected(self) -> amqp.AmqpChannel:
         source = self._source
-        channel = self._channel = await amqp.connected(
+        self._channel = await amqp.connected(
             source.url, needed_by="AmqpSource", confirms=False, tls=source.tls, name=self._name
         )
         self._unacknowledged, self._come = ConfirmedPrefix(), deque()
-        try:
-            await channel.call(channel.raw.basic_qos(prefetch_count=source.prefetch))
-            await channel.call(self._declared(channel))
-            begun = await channel.call(
-                channel.raw.basic_consume(source.queue, lambda message: self._taken(channel, message))
-            )
-        except amqp.ChannelRefused as error:
-            raise self._refusal(error) from error
+        self._held = PayloadRoom(source.prefetch + 1)
+        return self._channel
+
+    async def _consume(self, channel: amqp.AmqpChannel) -> None:
+        source = self._source
+        await channel.call(channel.raw.basic_qos(prefetch_count=source.prefetch))
+        begun = await channel.call(
+            channel.raw.basic_consume(source.queue, lambda message: self._taken(channel, message))
+        )
         self._consumer = begun.consumer_tag
         channel.when_lost(self._news.set)
 
     def _declared(self, channel: amqp.AmqpChannel) -> Any:
-        """Return the call that looks for the queue, or makes it."""
+        """Return the call that looks for the queue, or makes it; a quorum queue without a limit of deliveries, if the
+        server knows how to say that. Older ones take -1 for 0, and have no limit if none is said."""
         source = self._source
         if source.declare is None:
             return channel.raw.queue_declare(source.queue, passive=True)
-        arguments = {"x-queue-type": "quorum"} if source.declare == "quorum" else None
+        arguments: dict[str, Any] | None = {"x-queue-type": "quorum"} if source.declare == "quorum" else None
+        if arguments is not None and self._lifts_limit and channel.version >= UNLIMITED_SINCE:
+            arguments[DELIVERY_LIMIT] = -1
         return channel.raw.queue_declare(source.queue, durable=True, arguments=arguments)
 
     def _refusal(self, error: amqp.ChannelRefused) -> ConfigurationError:
@@ -196,10 +230,13 @@ class AmqpConnection:
     # -- receiving
 
     def _taken(self, channel: amqp.AmqpChannel, message: Any) -> None:
-        """Keep a message that RabbitMQ has given. basic.qos bounds how many there are."""
+        """Keep a message that RabbitMQ has given. basic.qos bounds how many there are, a pause their bytes."""
         if channel is self._channel:
             self._unacknowledged.add(message.delivery.delivery_tag)
             self._come.append(self._received(channel, message))
+            self._held.enter(len(message.body))
+            if self._held.is_full:
+                channel.pause()
             self._news.set()
 
     def _received(self, channel: amqp.AmqpChannel, message: Any) -> Received:
@@ -218,12 +255,12 @@ class AmqpConnection:
         delivery = BrokerDelivery(channel, [given.delivery_tag], is_again=bool(given.redelivered))
         own: str | None = None
         if properties.message_id and not self._source.by_field:
-            own = f"{properties.message_id}#{_digest(message.body)}"
+            own = f"{properties.message_id}#{content_digest(message.body).hex()}"
         else:
             # RabbitMQ's own headers change when it gives a message again
             of_producer = sorted((name, repr(value)) for name, value in headers.items() if not name.startswith("x-"))
             sent = repr((given.exchange, given.routing_key, of_producer)).encode("utf-8", "surrogatepass")
-            delivery.content = bytes.fromhex(_digest(message.body, sent))
+            delivery.content = content_digest(message.body, sent)
         return Received(own, message.body, _in_utc(properties.timestamp), attributes, "", delivery)
 
     async def receive(self, limit: int) -> Sequence[Received]:
@@ -235,6 +272,9 @@ class AmqpConnection:
                 raise channel.away()
             if self._come:
                 taken = [self._come.popleft() for _ in range(min(limit, len(self._come)))]
+                self._held.leave(len(taken))
+                if not self._held.is_full:
+                    channel.resume()
                 if f"header:{STREAM_HEADER}" in taken[0].attributes:
                     text = f"AmqpSource: {self.where} is a stream, which keeps what is acknowledged; bind a queue"
                     raise refused(f"{text} to the same exchange, and read that")
@@ -258,13 +298,17 @@ class AmqpConnection:
         last, single = self._unacknowledged.confirm(self._deliveries.taken_tags(deliveries))
         if last or single:
             try:
-                await channel.call(_acknowledge(channel.raw, last, single))
+                await channel.call(_acknowledge(channel.raw, last, single), has_answer=False)
             except amqp.ChannelRefused as error:
                 raise channel.away() from error
         self._deliveries.confirmed(deliveries)
 
     async def give_back(self, handles: Sequence[Any]) -> None:
-        """See `Connection.give_back`."""
+        """See `Connection.give_back`.
+
+        A quorum queue counts this as a delivery, as it counts a channel or a connection that is closed; since RabbitMQ
+        4.3 it is the only way of the three that is not counted.
+        """
         channel = self._channel
         if channel is None or channel.lost.is_set():
             return
@@ -289,14 +333,6 @@ async def _acknowledge(raw: Any, last: int, single: Sequence[int]) -> None:
         await raw.basic_ack(last, multiple=True, wait=not single)
     for tag in single:
         await raw.basic_ack(tag, wait=tag == single[-1])
-
-
-def _digest(*parts: bytes) -> str:
-    found = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    for part in parts:
-        found.update(b"%d:" % len(part))
-        found.update(part)
-    return found.hexdigest()
 
 
 def _in_utc(at: datetime | None) -> datetime | None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import logging
 from collections import deque
@@ -14,9 +13,11 @@ from typing_extensions import TypeVar
 from acker.identity import MessageId
 from spouts.broker.connection import Received
 from spouts.broker.deliveries import BrokerDelivery, OpenDeliveries
+from spouts.broker.payload_room import PayloadRoom
 from spouts.broker.source import BrokerSource
 from spouts.http.own_ids import OwnIds, TextIdDecoder
 from spouts.lines import Line
+from spouts.payload.decoder import content_digest
 from spouts.payload.formats import Value
 from topology.clients import mqtt
 from topology.clients.errors import ServerAway, invalid, not_yet, refused
@@ -31,7 +32,6 @@ R = TypeVar("R", bound=Record, default=Line)
 UNACKNOWLEDGED: Final = 10_000  # messages that the server gives without an acknowledgement, if the user does not say
 SESSION_S: Final = 7 * 24 * 3600  # seconds for which the server keeps the session, if the user does not say
 EVER: Final = 0xFFFF_FFFF  # the number of seconds that means for ever
-DIGEST_BYTES: Final = 16  # of what a message has
 FILTERS_MAX: Final = 1_000  # topic filters of one source
 
 log = logging.getLogger("kedge.spouts")
@@ -47,9 +47,11 @@ class MqttSource(BrokerSource[R]):
     (`max_queued_messages`), and drops the rest without a word. What was acknowledged is gone; nothing is read again.
     Messages that are published with QoS 0 are not kept, nor given again.
 
-    **Messages have no ids** in MQTT. A field of the payload names them, `Json(Reading, id="id")`; its value is different
-    for each message of all topics. Otherwise each message has a name of its own. It keeps that name if it is given again after a lost connection while it is under
-    way; after a crash or a restart it is another message, and its effects may be stored twice.
+    **Messages have no ids** in MQTT. A field of the payload names them, `Json(Reading, id="id")`; its value is
+    different for each message of all topics. Another payload or topic under the same value is malformed, as long as the
+    first message is under way or among the 100,000 that were settled last. Without a field, each message has a name of
+    its own. It keeps that name if it is given again after a lost connection while it is under way; after a crash or a
+    restart it is another message, and its effects may be stored twice.
 
     Several tasks share the topics by a shared subscription, each with a session of its own. So use one task before a
     bolt with state (`kedge check --guarantees`). If a later run has fewer tasks, the sessions of the others keep what
@@ -67,7 +69,8 @@ class MqttSource(BrokerSource[R]):
     tls      Certificates; None: those of the system if the URL begins with mqtts://.
     prefetch Messages of a task that the server gives without an acknowledgement (receive maximum), up to 65,535. It has
              to be more than what is under way between two checkpoints: a task reads at most `prefetch` messages in
-             `checkpoint_s`, and stops if bolts hold so many.
+             `checkpoint_s`, and stops if bolts hold so many. The task reads no more while payloads of about 128 MiB
+             wait to be emitted, but for those that the server gives when the connection begins.
 
     Beside the payload there are `topic`, `qos` (that of the delivery, 0 or 1), `retain` (True if the server had
     retained it) and user properties as `header:NAME`. There is no event time unless `Json(…, at=…)` names a field.
@@ -124,6 +127,10 @@ class MqttSource(BrokerSource[R]):
         """Return a name for a message that has none, or whose field cannot be read."""
         return self._deliveries.name_for(received.handle)
 
+    def _content_of(self, received: Received) -> bytes:
+        """Return a digest of the payload and the topic: two sensors may number their messages alike."""
+        return content_digest(received.data, str(received.attributes["topic"]).encode("utf-8", "surrogatepass"))
+
     def _is_known(self, received: Received, message: MessageId) -> bool:
         received.handle = self._deliveries.joined(message, received.handle)
         return super()._is_known(received, message)
@@ -145,6 +152,7 @@ class MqttConnection:
             self._filters, self._others = shared, source.topics
         self._client: mqtt.MqttClient | None = None
         self._come: deque[Received] = deque()
+        self._held = PayloadRoom(source.prefetch + 1)  # what has come
         self._open: dict[int, BrokerDelivery] = {}  # number → the delivery of QoS 1 that is not acknowledged
         self._news = asyncio.Event()
 
@@ -203,7 +211,8 @@ class MqttConnection:
     # -- receiving
 
     def _taken(self, made: mqtt.MqttClient, message: Any) -> None:
-        """Keep a message that the server has given. The receive maximum bounds those of QoS 1, a pause all of them."""
+        """Keep a message that the server has given. The receive maximum bounds those of QoS 1, a pause all of them, and
+        their bytes."""
         known = self._open.get(message.mid) if message.qos else None
         if made is not self._client or (known is not None and message.dup):
             return
@@ -211,7 +220,8 @@ class MqttConnection:
         if message.qos:
             self._open[message.mid] = received.handle
         self._come.append(received)
-        if len(self._come) > self._source.prefetch:
+        self._held.enter(len(received.data))
+        if self._held.is_full:
             made.pause()
         self._news.set()
 
@@ -227,7 +237,7 @@ class MqttConnection:
         data = bytes(message.payload)
         if message.qos:  # no other is given again
             beside = repr((topic, properties)).encode("utf-8", "surrogatepass")
-            delivery.content = hashlib.blake2b(b"%d:" % len(beside) + beside + data, digest_size=DIGEST_BYTES).digest()
+            delivery.content = content_digest(beside, data)
         return Received(None, data, None, attributes, "", delivery)
 
     async def receive(self, limit: int) -> Sequence[Received]:
@@ -241,7 +251,8 @@ class MqttConnection:
                 raise made.away()
             if self._come:
                 taken = [self._come.popleft() for _ in range(min(limit, len(self._come)))]
-                if len(self._come) <= self._source.prefetch:
+                self._held.leave(len(taken))
+                if not self._held.is_full:
                     made.resume()
                 return taken
             self._news.clear()
@@ -282,6 +293,7 @@ class MqttConnection:
         """See `Connection.close`."""
         made, self._client = self._client, None
         self._come.clear()
+        self._held = PayloadRoom(self._source.prefetch + 1)
         self._open.clear()
         self._deliveries.connection_lost()
         if made is not None:

@@ -14,6 +14,7 @@ from typing_extensions import TypeVar
 
 from acker.identity import MessageId
 from spouts.broker.connection import Received
+from spouts.broker.read_limit import ReadLimit
 from spouts.broker.source import PREFETCH, BrokerSource
 from spouts.checks import no_position
 from spouts.lines import Line
@@ -38,6 +39,7 @@ STALE_MIN_S: Final = 1.0  # seconds without a sign of life that a consumer has a
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 OLDEST: Final = "0"
 NEWEST: Final = "$"
+NEVER_MS: Final = 10 * 365 * 86_400_000  # milliseconds without a sign of life that no consumer has
 log = logging.getLogger("kedge.spouts")
 
 _ID: Final = re.compile(r"(\d{1,20})-(\d{1,20})")
@@ -157,6 +159,9 @@ class RedisStreamConnection:
         self._own = ""  # id of the last of its own entries that was read again, "" if they all were
         self._look_at = 0.0  # loop time of the next look for consumers that are gone
         self._had: set[str] = set()  # ids that this connection has given, and not acknowledged
+        self._had_before: set[str] = set()  # those of earlier connections, until it has read its own entries again
+        self._limit = ReadLimit(BLOCK_S + ANSWER_S)
+        self._is_late = False  # an answer to an acknowledgement has not come in time: the same line is too slow
 
     async def open(self) -> None:
         """See `Connection.open`."""
@@ -166,7 +171,7 @@ class RedisStreamConnection:
             raise refused(f"RedisStreamSource: {source.stream!r} of {self._server.where} is a {kind}, and no stream")
         self._acks, _ = await self._server.connect(answer_s=ANSWER_S, name=self._consumer)
         try:
-            await self._make_group()
+            await self._make_group(is_gone=False)
             # neither does anything, but a user who may not do it is refused here
             await self._acks.call_all(self._acknowledgement(["0-0"]))
             await self._acks.call(*self._first_own())
@@ -174,38 +179,63 @@ class RedisStreamConnection:
             raise refused(f"RedisStreamSource: {self.where} can't be read: {error}") from error
         self._own = OLDEST
         self._look_at = 0.0
-        self._had.clear()
+        self._is_late = False
+        self._had_before |= self._had
+        self._had = set()
         self._beats = asyncio.get_running_loop().create_task(self._beat(), name=f"{self._consumer} beats")
 
     # -- the group
 
-    async def _make_group(self) -> None:
-        """Make the group, and the stream, if they are not there."""
-        begin = await self._begins_at()
+    async def _make_group(self, *, is_gone: bool) -> None:
+        """Make the group, and the stream, if they are not there. `is_gone`: the group of before was destroyed.
+
+        Entries under way are pending again in a group that is made again. No crash in between loses them: the group
+        begins right before the oldest of them, and is set to its place of before once all of them are pending.
+        """
+        under_way = sorted(self._had | self._had_before, key=_order)
+        begin = await self._begins_at(under_way)
+        makes = True
         try:
             await self._asked("XGROUP", "CREATE", self._source.stream, self._group, begin, "MKSTREAM")
         except redis.RedisRefusal as error:
             if error.code != "BUSYGROUP":  # it is there
                 raise
+            makes = False  # another task has made it
+        if under_way and (makes or is_gone) and begin != OLDEST:
+            for command in self._pending_again(under_way):
+                await self._asked(*command)
+            if makes and self._newest:
+                await self._asked("XGROUP", "SETID", self._source.stream, self._group, self._newest)
         if not self._newest:
             for row in await self._asked("XINFO", "GROUPS", self._source.stream):
                 about = _pairs(row)
                 if about.get("name") == self._group.encode():
                     self._newest = about["last-delivered-id"].decode()
 
-    async def _begins_at(self) -> str:
+    def _pending_again(self, ids: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Return the commands that make entries pending for this consumer. None is taken from another consumer."""
+        claim = ("XCLAIM", self._source.stream, self._group, self._consumer, NEVER_MS)
+        parts = [ids[first : first + READ_MAX] for first in range(0, len(ids), READ_MAX)]
+        return [(*claim, *part, "FORCE", "JUSTID") for part in parts]
+
+    async def _begins_at(self, under_way: Sequence[str]) -> str:
         """Return the id after which a new group begins.
 
-        If the group is gone that this run or an earlier one has read, the new one goes on there, if the stream still
-        has that entry. Else the stream is another one, and all of it is new.
+        A group that this run or an earlier one has read may be gone. The new one begins right before the oldest entry
+        under way, or after the newest one that was given if none is. If the stream has neither any more, it is another
+        stream, and all of it is new.
         """
-        entry, after = self._newest, self._newest
-        if not entry:
+        known, after = list(filter(None, [*under_way[:1], self._newest])), self._newest
+        if under_way:
+            after = _before(under_way[0])
+        elif not self._newest:
             if not self._position:
                 return OLDEST if self._source.begin == "all" else NEWEST
-            entry, after = self._position, _before(self._position)
-        found = await self._asked("XRANGE", self._source.stream, entry, entry, "COUNT", 1)
-        return after if found else OLDEST
+            known, after = [self._position], _before(self._position)
+        for entry in known:
+            if await self._asked("XRANGE", self._source.stream, entry, entry, "COUNT", 1):
+                return after
+        return OLDEST
 
     # -- receiving
 
@@ -214,11 +244,11 @@ class RedisStreamConnection:
         try:
             while True:
                 try:
-                    found = await self._next(min(limit, READ_MAX))
+                    found = await self._next(self._limit.of(min(limit, READ_MAX)))
                 except redis.RedisRefusal as error:
                     if error.code not in _NO_GROUP:
                         raise
-                    await self._make_group()
+                    await self._make_group(is_gone=True)
                 else:
                     if found:
                         return found
@@ -234,6 +264,8 @@ class RedisStreamConnection:
         if self._own:
             entries = await self._read(limit, self._own)
             self._own = entries[-1][0].decode() if entries else ""
+            if not entries:
+                self._had_before.clear()  # the others are done, or another consumer has them
             return await self._received(entries)
         if loop.time() >= self._look_at:
             if entries := await self._claimed(limit):
@@ -247,8 +279,23 @@ class RedisStreamConnection:
     async def _read(self, limit: int, after: str, block_s: float | None = None) -> list[Any]:
         block = () if block_s is None else ("BLOCK", int(block_s * 1000))
         group = ("GROUP", self._group, self._consumer)
-        streams = await self._asked("XREADGROUP", *group, "COUNT", limit, *block, "STREAMS", self._source.stream, after)
-        return streams[0][1] if streams else []
+        streams = self._source.stream, after
+        found = await self._bounded(limit, "XREADGROUP", *group, "COUNT", limit, *block, "STREAMS", *streams)
+        return found[0][1] if found else []
+
+    async def _bounded(self, limit: int, *command: Any) -> Any:
+        """Ask for up to so many entries: the limit of later reads learns from it."""
+        loop = asyncio.get_running_loop()
+        started_at = loop.time()
+        try:
+            found = await self._asked(*command)
+        except ServerAway as error:
+            if self._is_late or isinstance(error, redis.RedisLate):
+                self._limit.timed_out(limit)
+            raise
+        count = len(found[0][1]) if found and command[0] == "XREADGROUP" else len(found or ())
+        self._limit.came(limit, count, loop.time() - started_at)
+        return found
 
     async def _claimed(self, limit: int) -> list[Any]:
         """Take entries of one consumer that is gone, and return them. Of several tasks that try, one gets an entry."""
@@ -261,7 +308,8 @@ class RedisStreamConnection:
             pending = await self._asked("XPENDING", stream, self._group, "IDLE", stale_ms, "-", "+", limit, name)
             if pending:
                 ids = [each[0] for each in pending]
-                entries = await self._asked("XCLAIM", stream, self._group, self._consumer, stale_ms, *ids)
+                claim = ("XCLAIM", stream, self._group, self._consumer, stale_ms, *ids)
+                entries = await self._bounded(limit, *claim)
                 if found := [entry for entry in entries if entry is not None]:  # None: deleted, in Redis 6
                     return found
         return []
@@ -309,13 +357,14 @@ class RedisStreamConnection:
         try:
             answers = await acks.call_all(self._acknowledgement(handles))
         except (ServerAway, ConfigurationError) as error:
-            self._cut(str(error))
+            self._cut(error)
             raise ServerAway(str(error)) from error
         refusal = next((each for each in answers if isinstance(each, redis.RedisRefusal)), None)
         if refusal is not None:
-            self._cut(str(refusal))
+            self._cut(refusal)
             raise self._server.away(str(refusal))
         self._had.difference_update(handles)
+        self._had_before.difference_update(handles)
 
     async def give_back(self, handles: Sequence[Any]) -> None:
         """Do nothing: the consumer of this name begins with them in the next run."""
@@ -330,19 +379,23 @@ class RedisStreamConnection:
                 first = [entry.decode() for entry, _ in (streams[0][1] if streams else [])]
                 if not self._had.issuperset(first):
                     self._own = OLDEST
+                elif self._had and not first:  # another task has made the group again
+                    for command in self._pending_again([*self._had]):
+                        await self._acks.call(*command)
             except redis.RedisRefusal:
                 continue  # `receive` sees it too
             except (ServerAway, ConfigurationError) as error:
-                self._cut(str(error))
+                self._cut(error)
                 return
 
     def _first_own(self) -> tuple[Any, ...]:
         group = ("GROUP", self._group, self._consumer)
         return ("XREADGROUP", *group, "COUNT", 1, "STREAMS", self._source.stream, OLDEST)
 
-    def _cut(self, why: str) -> None:
+    def _cut(self, why: Exception) -> None:
+        self._is_late = isinstance(why, redis.RedisLate)
         if self._reads is not None:
-            self._reads.cut(why)
+            self._reads.cut(str(why))
 
     # -- closing
 
@@ -365,6 +418,11 @@ def _checked_position(position: MessageId | None) -> str:
     if not isinstance(position, str) or _ID.fullmatch(position) is None:
         raise no_position(position, "a position in a stream of Redis is an entry's id")
     return position
+
+
+def _order(entry: str) -> tuple[int, ...]:
+    """Return what orders ids as the stream has them."""
+    return tuple(map(int, entry.split("-")))
 
 
 def _before(entry: str) -> str:

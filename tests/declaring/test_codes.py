@@ -42,6 +42,7 @@ PRODUCT = ("acker", "topology", "spouts", "bolts", "bridge", "kedge")
 
 # Codes that more than one function uses → why.
 SHARED = {
+    "K310": "a file can't be read: the one that is followed, or one of a folder",
     "K535": "the writer of a sink that stores batches, and the sender of one that makes requests",
     "K546": "a store is away, or the receiver of a sink that makes requests",
     "K416": "a source of one file, and a source of many, each with its own list",

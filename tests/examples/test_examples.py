@@ -73,7 +73,9 @@ def test_an_example_checks_without_a_warning_with_the_settings_of_its_first_line
     assert list(tmp_path.iterdir()) == [], "it has run nothing"
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in {"word_count.py", "host_watch.py", *ON_SERVERS}])
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if name not in {"word_count.py", "host_watch.py", *ON_SERVERS}]
+)
 def test_an_example_whose_file_is_missing_says_which(name: str, tmp_path: Path) -> None:
     ran = kedge("run", str(EXAMPLES / name), "--set", "path=nowhere.log", cwd=tmp_path)
     assert ran.returncode == 2

@@ -9,18 +9,16 @@ import os
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import aiormq
-import pamqp.encode
 import pytest
 from aiormq.abc import ChannelFrame
 from answers_proxy import AnswersProxy
@@ -316,13 +314,20 @@ def own_server(folder: Path, name: str, *settings: str) -> Iterator[RabbitServer
         server.stop()
 
 
-async def poisoned(queue: Queue) -> None:
-    """Sends a message that aiormq cannot read: its time is after the year 9999."""
-    properties = aiormq.spec.Basic.Properties(message_id="poison", timestamp=datetime.now(UTC))
-    encode = pamqp.encode.METHODS["timestamp"]
-    pamqp.encode.METHODS["timestamp"] = lambda _: struct.pack(">Q", 1_700_000_000_000_000)
-    try:
-        async with channel(queue.url) as one:
-            await one.basic_publish(b"{}", routing_key=queue.name, properties=properties)
-    finally:
-        pamqp.encode.METHODS["timestamp"] = encode
+async def publish_changed(
+    queue: Queue, body: bytes, changes: Mapping[bytes, bytes], *, exchange: str = "", key: str = "", **properties: Any
+) -> None:
+    """Sends a message as aiormq would, but for some bytes of its frames: other clients send what aiormq cannot."""
+    frames: list[Any] = [
+        aiormq.spec.Basic.Publish(exchange=exchange, routing_key=key or queue.name),
+        ContentHeader(properties=aiormq.spec.Basic.Properties(delivery_mode=2, **properties), body_size=len(body)),
+        ContentBody(body),
+    ]
+    async with channel(queue.url, confirms=False) as sending:
+        frame = ChannelFrame.marshall(frames=frames, channel_number=sending.number)
+        for old, new in changes.items():
+            assert frame.payload.count(old) == 1
+            assert len(old) == len(new)
+            frame = replace(frame, payload=frame.payload.replace(old, new))
+        await sending.write_queue.put(frame)
+        await sending.queue_declare(queue.name, passive=True)  # a call on the channel comes after what was sent there

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from http_kit import FeedServer, item_json
-from live_run import LiveRun, live, until
+from live_run import LiveRun, live, patience, until
 
 FILE = Path(__file__).with_name("feed_topology.py")
 TOGETHER_S = 0.01  # between two portions of events, so that checkpoints are decided meanwhile
@@ -42,7 +42,7 @@ def check_run(
     feeding = threading.Thread(target=feed, args=(server, count))
 
     def has(share: int) -> None:
-        until(lambda: len(stored(path)) >= count * share // 100, f"{share} % of the events")
+        until(lambda: len(stored(path)) >= count * share // 100, f"{share} % of the events", patience(count))
 
     with live(FILE, folder, **settings) as run:
         feeding.start()

@@ -9,8 +9,23 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 WAIT_S = 60.0  # for a condition, on a busy machine
+FEW, MANY = 5_000, 100_000
+SLOW = (pytest.mark.slow, pytest.mark.timeout(600))
+
+
+def cases(*killed: str) -> list[Any]:
+    """Parameters `count` and `killed`: each with few messages, and the second with many."""
+    return [*((FEW, each) for each in killed), pytest.param(MANY, killed[1], marks=SLOW)]
+
+
+def patience(count: int) -> float:
+    """Seconds for so many messages, on a busy machine."""
+    return max(WAIT_S, count / 400)
 
 
 def until(condition: Callable[[], bool], what: str, within_s: float = WAIT_S) -> None:

@@ -320,8 +320,7 @@ def kept(session: str, count: int, port: int = PORT, quiet_s: float = 0.5) -> li
     made.connect("127.0.0.1", port, 30, clean_start=False, properties=properties)
     made.loop_start()
     try:
-        deadline = time.monotonic() + WAIT_S
-        while came.wait(WAIT_S if len(found) < count else quiet_s) and time.monotonic() < deadline:
+        while came.wait(WAIT_S if len(found) < count else quiet_s) and len(found) < 3 * count:
             came.clear()
     finally:
         made.disconnect()

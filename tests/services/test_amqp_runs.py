@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 from amqp_kit import PORT, URL, AmqpSourceSubject, Queue, asked, reached
-from live_run import live, until
+from live_run import cases, live, patience, until
 
 pytestmark = pytest.mark.service("amqp")
 
 FILE = Path(__file__).with_name("amqp_topology.py")
-FEW, MANY = 5_000, 100_000
 
 
 @pytest.fixture
@@ -29,8 +28,7 @@ def queues() -> Iterator[tuple[Queue, Queue]]:
         yield source, target
 
 
-@pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("killed", ["nothing", "a worker", "the whole run"])
+@pytest.mark.parametrize(("count", "killed"), cases("nothing", "a worker", "the whole run"))
 def test_each_message_counts_once_whatever_is_killed(
     queues: tuple[Queue, Queue], tmp_path: Path, count: int, killed: str
 ) -> None:
@@ -53,18 +51,18 @@ def test_each_message_counts_once_whatever_is_killed(
         return stored() >= count and int(asked(target.waiting())) >= count
 
     with live(FILE, tmp_path, **settings) as run:
-        until(lambda: stored() >= count // 10, "the first messages")
+        until(lambda: stored() >= count // 10, "the first messages", patience(count))
         if killed == "a worker":
             run.kill_worker()
         if killed == "the whole run":
             run.kill_all()
         subject.put(range(count // 2 + 1, count + 1))
         if killed != "the whole run":
-            until(all_sent, "all messages")
+            until(all_sent, "all messages", patience(count))
             run.stop()
     if killed == "the whole run":
         with live(FILE, tmp_path, **settings) as again:
-            until(all_sent, "all messages")
+            until(all_sent, "all messages", patience(count))
             again.stop()
     once = dict.fromkeys(((number, 1) for number in range(1, count + 1)), 1)
     with closing(sqlite3.connect(store)) as rows:

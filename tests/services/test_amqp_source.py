@@ -1,20 +1,24 @@
 """`AmqpSource` on a real server: its options, its ids, and what it says of what is wrong."""
 
 import asyncio
+import contextlib
 import logging
 import secrets
-from collections.abc import Iterator
+import struct
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+import aiormq
 import pytest
-from amqp_kit import PORT, URL, Queue, at, channel, poisoned, reached
+from amqp_kit import PORT, URL, Queue, at, channel, publish_changed, reached
 from tcp_proxy import TcpProxy
 
 from spouts.broker.deliveries import ConfirmedPrefix
 from spouts.payload.formats import Json
 from spouts.servers.amqp import AmqpSource
 from topology import ConfigurationError, Record, Secret
+from topology.clients.amqp import AmqpChannel, connected, version_of
 from topology.clients.tls import Tls
 from topology.testing.sources import SourceItem
 from topology.testing.sources.driver import DrivenSource, Memory, within
@@ -41,6 +45,11 @@ def proxy() -> Iterator[TcpProxy]:
     one = TcpProxy(PORT)
     yield one
     one.close()
+
+
+class Defaulted(Record):
+    text: str
+    number: str = ""
 
 
 def body(number: int) -> bytes:
@@ -179,6 +188,46 @@ async def test_a_field_names_the_messages_whatever_their_message_ids_are(queue: 
     assert await queue.waiting() == 0
 
 
+async def test_another_content_under_the_id_of_a_field_is_malformed_and_the_same_content_is_one_message(
+    queue: Queue,
+) -> None:
+    driven = DrivenSource(source(queue, value=Json(SourceItem, id="number")), Memory())
+    await driven.open()
+    other, late = b'{"number": 1, "text": "other"}', b'{"number": 2, "text": "late"}'
+    await queue.publish([body(1), other, body(1), body(2)], [None] * 4)
+    await driven.take(3, COME_S)
+    await driven.settle(driven.messages)
+    await driven.rest()
+    await queue.publish([late, body(2)], [None] * 2)  # when the first 2 is done
+    await driven.take(4, COME_S)
+    await driven.rest()
+    await driven.settle(driven.messages[3:])
+    await driven.close()
+    assert [getattr(message.record, "data", message.record) for message in driven.messages] == [
+        *(SourceItem(1, "item 1"), other, SourceItem(2, "item 2"), late)
+    ]
+    assert driven.messages[1].record.error == "the id '1' was used for other content"
+    assert len({message.id for message in driven.messages}) == 4
+    assert await queue.waiting() == 0, "each is acknowledged"
+
+
+async def test_what_a_field_names_is_one_message_after_a_lost_connection(queue: Queue, proxy: TcpProxy) -> None:
+    driven = DrivenSource(source(queue, proxy.port, value=Json(SourceItem, id="number")), Memory())
+    await driven.open()
+    await queue.publish([body(1), body(2)], [None] * 2)
+    await driven.take(2, COME_S)
+    proxy.reset()
+    await queue.publish([body(3)], [None])
+    await driven.take(3, COME_S)
+    await driven.rest()
+    await driven.settle(driven.messages)
+    malformed = driven.spout.malformed
+    await driven.close()
+    assert numbers(driven) == [1, 2, 3]
+    assert malformed == 0
+    assert await queue.waiting() == 0
+
+
 async def test_what_is_settled_in_any_order_leaves_the_queue_and_the_rest_is_given_back(queue: Queue) -> None:
     await queue.publish([body(number) for number in range(1, 11)])
     driven = DrivenSource(source(queue), Memory())
@@ -239,6 +288,76 @@ async def test_a_missing_queue_is_said_and_made_only_if_it_is_declared() -> None
             await one.delete()
 
 
+@pytest.fixture
+async def missing() -> AsyncIterator[Queue]:
+    """A queue that the test makes, or does not."""
+    try:
+        await reached()
+    except Exception as error:
+        pytest.skip(f"no RabbitMQ to test with ({error})")
+    found = Queue(f"kedge-{secrets.token_hex(6)}")
+    yield found
+    await found.delete()
+
+
+async def limit_of(queue: Queue) -> int | None:
+    """The delivery limit that a quorum queue was declared with."""
+    for limit in (None, -1):
+        asked = {"x-queue-type": "quorum", "x-delivery-limit": limit}
+        with contextlib.suppress(aiormq.exceptions.ChannelPreconditionFailed):
+            await queue.make(arguments={name: value for name, value in asked.items() if value is not None})
+            return limit
+    raise AssertionError("another limit")
+
+
+@pytest.mark.parametrize(("version", "limit"), [((3, 13), None), ((4, 0), -1), ((4, 3), -1), ((0, 0), None)])
+async def test_a_quorum_queue_is_made_without_a_delivery_limit(
+    missing: Queue, version: tuple[int, int], limit: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RabbitMQ 3 has none unless one is said, and takes -1 for 0: each message that is given back is dropped then."""
+    monkeypatch.setattr(AmqpChannel, "version", version)
+    driven = DrivenSource(source(missing, declare="quorum"), Memory())
+    await driven.open()
+    await driven.close()
+    assert await limit_of(missing) == limit
+
+
+async def test_a_quorum_queue_that_is_there_with_a_limit_is_read_and_the_log_says_so(
+    missing: Queue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await missing.make(arguments={"x-queue-type": "quorum"})
+    monkeypatch.setattr(AmqpChannel, "version", (4, 0))
+    driven = DrivenSource(source(missing, declare="quorum"), Memory())
+    with caplog.at_level(logging.WARNING, "kedge.spouts"):
+        await driven.open()
+    await missing.publish([body(1)])
+    await driven.take(1, COME_S)
+    await driven.close()
+    assert numbers(driven) == [1]
+    (told,) = [record.getMessage() for record in caplog.records if "delivery limit" in record.getMessage()]
+    assert told.startswith(f"queue {missing.name} of amqp://127.0.0.1:{PORT} is there already")
+
+
+async def test_the_version_of_the_server_is_known(queue: Queue) -> None:
+    opened = await connected(Secret(URL), needed_by="AmqpSource", confirms=False)
+    await opened.close()
+    assert opened.version >= (3, 8)
+
+
+@pytest.mark.parametrize(
+    ("properties", "version"),
+    [
+        ({"product": "RabbitMQ", "version": "4.1.0-rc.2"}, (4, 1)),
+        ({"product": "RabbitMQ", "version": "3.10.8"}, (3, 10)),
+        ({"product": "RabbitMQ", "version": "x"}, (0, 0)),
+        ({"product": "Another", "version": "4.1.0"}, (0, 0)),
+        ({}, (0, 0)),
+    ],
+)
+def test_a_version_is_read_of_what_rabbitmq_says(properties: dict[str, str], version: tuple[int, int]) -> None:
+    assert version_of(properties) == version
+
+
 async def test_a_stream_is_refused_as_it_keeps_what_is_acknowledged() -> None:
     one = Queue(f"kedge-{secrets.token_hex(6)}")
     await one.make(arguments={"x-queue-type": "stream"})
@@ -276,16 +395,54 @@ async def test_a_queue_that_another_consumer_has_for_itself_is_refused(queue: Qu
     assert "ACCESS_REFUSED" in said
 
 
-async def test_a_message_that_the_client_cannot_read_is_named_as_the_reason_for_which_nothing_comes(
-    queue: Queue,
+WHEN = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+NANOSECONDS = struct.pack(">Q", int(WHEN.timestamp()) * 10**9)
+SECONDS = struct.pack(">Q", int(WHEN.timestamp()))
+ODD: dict[str, tuple[dict[bytes, bytes], dict[str, Any]]] = {
+    "nanoseconds": ({SECONDS: NANOSECONDS}, {"timestamp": WHEN, "message_id": "odd"}),
+    "message-id": ({b"\x03odd": b"\x03\xff\xfed"}, {"message_id": "odd"}),
+    "header": ({SECONDS: NANOSECONDS}, {"message_id": "odd", "headers": {"origin": "test", "sent": WHEN}}),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+async def test_a_message_with_a_property_that_cannot_be_read_comes_without_it_and_so_do_those_behind_it(
+    queue: Queue, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    changes, properties = ODD[kind]
+    await queue.publish([body(1)])
+    await publish_changed(queue, body(2), changes, **properties)
+    await queue.publish([body(number) for number in range(3, 6)])
     driven = DrivenSource(source(queue), Memory())
-    await driven.open()
-    await poisoned(queue)
-    polling = asyncio.ensure_future(driven.poll())
-    assert await within(COME_S, lambda: "out of range" in driven.spout.away), driven.spout.away
-    polling.cancel()
+    with caplog.at_level(logging.WARNING, "kedge.amqp"):
+        await driven.open()
+        await driven.take(5, COME_S)
+    retries = driven.spout._retries.retries
+    await driven.settle(driven.messages)
     await driven.close()
+    assert numbers(driven) == [1, 2, 3, 4, 5]
+    assert driven.messages[1].at is None
+    assert str(driven.messages[1].id).startswith("/" if kind == "message-id" else "odd#")
+    assert retries == 0
+    assert await queue.waiting() == 0
+    (told,) = [record.getMessage() for record in caplog.records if record.name == "kedge.amqp"]
+    assert "a message has a " in told
+    assert "comes without it" in told
+
+
+async def test_a_routing_key_that_is_not_utf_8_comes_with_question_marks(queue: Queue) -> None:
+    class Routed(Record):
+        number: int
+        key: str
+
+    async with channel() as binding:
+        await binding.queue_bind(queue.name, "amq.topic", routing_key="#")
+    await publish_changed(queue, b'{"number": 1}', {b"kay": b"k\xffy"}, exchange="amq.topic", key=f"{queue.name}.kay")
+    driven = DrivenSource(source(queue, value=Json(Routed, fields={"key": "routing_key"})), Memory())
+    await driven.open()
+    (message,) = await driven.take(1, COME_S)
+    await driven.close()
+    assert message.record == Routed(1, f"{queue.name}.k?y")
 
 
 async def test_a_wrong_password_or_virtual_host_is_refused_in_a_sentence_without_the_password() -> None:
@@ -314,6 +471,7 @@ async def test_a_wrong_password_or_virtual_host_is_refused_in_a_sentence_without
         ({"prefetch": 0}, "prefetch is a number of messages"),
         ({"prefetch": 65_536}, "prefetch is a number of messages up to 65,535"),
         ({"value": dict}, "not dict"),
+        ({"value": Json(Defaulted, id="number")}, "id names a field without a default"),
         ({"value": Json(SourceItem, id="nothing")}, "no field 'nothing' for id"),
         ({"value": Json(SourceItem, fields={"text": "topic"})}, "there is content_type, correlation_id, exchange"),
     ],

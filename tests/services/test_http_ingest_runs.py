@@ -17,10 +17,10 @@ import aiohttp
 import pytest
 from feed_kit import stored
 from http_kit import JSON, Answered, asked_now, free_port, item_json
-from live_run import LiveRun, live, until
+from live_run import MANY, SLOW, LiveRun, live, until
 
 FILE = Path(__file__).with_name("http_topology.py")
-FEW, MANY = 10_000, 100_000
+FEW = 10_000
 CLIENTS = 100
 
 
@@ -87,19 +87,22 @@ async def all_clients(port: int, count: int, wait: str, seen: Counter[Any], batc
         await asyncio.gather(*work)
 
 
+KILLED: list[tuple[str, str, dict[str, Any]]] = [
+    ("nothing", "ack", {}),
+    ("a worker", "ack", {"tasks": 2}),
+    ("each worker", "ack", {}),
+    ("each worker", "settled", {"durability": "checkpoint"}),
+    ("the whole run", "settled", {}),
+    # what one task has done, another one may be sent again: only the sink knows it for ever
+    ("the whole run", "ack", {"tasks": 2, "counts": "false"}),
+]
+
+
 @pytest.mark.parametrize(
-    ("count", "batch"), [(FEW, 1), (FEW, 7), pytest.param(MANY, 20, marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
-)
-@pytest.mark.parametrize(
-    ("killed", "wait", "settings"),
+    ("count", "batch", "killed", "wait", "settings"),
     [
-        ("nothing", "ack", {}),
-        ("a worker", "ack", {"tasks": 2}),
-        ("each worker", "ack", {}),
-        ("each worker", "settled", {"durability": "checkpoint"}),
-        ("the whole run", "settled", {}),
-        # what one task has done, another one may be sent again: only the sink knows it for ever
-        ("the whole run", "ack", {"tasks": 2, "counts": "false"}),
+        *((FEW, batch, *killed) for batch in (1, 7) for killed in KILLED),
+        *(pytest.param(MANY, 20, *killed, marks=SLOW) for killed in (KILLED[2], KILLED[4])),
     ],
 )
 def test_clients_that_retry_until_200_are_stored_exactly_once_and_counted_once(

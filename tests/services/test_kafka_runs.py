@@ -10,15 +10,13 @@ from pathlib import Path
 
 import pytest
 from kafka_kit import KafkaCluster, KafkaSourceSubject, NoMock, all_messages, committed, seen_once
-from live_run import live, until
+from live_run import FEW, MANY, SLOW, cases, live, patience, until
 
 from topology.testing import Crash, run_processes
 
 pytestmark = pytest.mark.service("kafka")
 
 FILE = Path(__file__).with_name("kafka_topology.py")
-FEW, MANY = 5_000, 100_000
-COUNTS = [FEW, pytest.param(MANY, marks=pytest.mark.slow)]
 PARTITIONS = 8
 
 
@@ -42,8 +40,7 @@ def high(brokers: str, topic: str) -> int:
     return len(all_messages(brokers, topic))
 
 
-@pytest.mark.parametrize("count", COUNTS)
-@pytest.mark.parametrize("killed", ["nothing", "a worker", "the whole run"])
+@pytest.mark.parametrize(("count", "killed"), cases("nothing", "a worker", "the whole run"))
 def test_each_message_counts_once_whatever_is_killed(
     cluster: KafkaCluster, subject: KafkaSourceSubject, tmp_path: Path, count: int, killed: str
 ) -> None:
@@ -55,18 +52,18 @@ def test_each_message_counts_once_whatever_is_killed(
         return len(seen_once(all_messages(cluster.brokers, target)))
 
     with live(FILE, tmp_path, **settings) as run:
-        until(lambda: stored() >= count // 10, "the first messages")
+        until(lambda: stored() >= count // 10, "the first messages", patience(count))
         if killed == "a worker":
             run.kill_worker()
         if killed == "the whole run":
             run.kill_all()
         subject.put(range(count // 2 + 1, count + 1))
         if killed != "the whole run":
-            until(lambda: stored() >= count, "all messages")
+            until(lambda: stored() >= count, "all messages", patience(count))
             run.stop()
     if killed == "the whole run":
         with live(FILE, tmp_path, **settings) as again:
-            until(lambda: stored() >= count, "all messages")
+            until(lambda: stored() >= count, "all messages", patience(count))
             again.stop()
     print((tmp_path / "run.log").read_text())
     found = Counter(
@@ -79,7 +76,7 @@ def test_each_message_counts_once_whatever_is_killed(
     assert all_committed == [ends[number] for number in range(PARTITIONS)], "all are committed at the end"
 
 
-@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=SLOW)])
 def test_a_bounded_run_stores_each_message_once_although_workers_die(
     subject: KafkaSourceSubject, tmp_path: Path, count: int
 ) -> None:
@@ -91,7 +88,7 @@ def test_a_bounded_run_stores_each_message_once_although_workers_die(
         set=settings | {"rate": count // 5},
         crashes=[Crash(0, acked=count // 10), Crash(1, acked=count // 3)],
         state_dir=tmp_path / "state",
-        within_s=110.0,
+        within_s=patience(count),
     )
     assert report.exit_status == 0, report.told
     assert len(report.killed) == 2

@@ -10,18 +10,16 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from live_run import live, until
+from live_run import cases, live, patience, until
 from mqtt_kit import MosquittoServer, MqttSourceSubject, at, fact, kept, own_server, subscribe
 
 pytestmark = pytest.mark.service("mqtt")
 
 FILE = Path(__file__).with_name("mqtt_topology.py")
-FEW, MANY = 5_000, 100_000
 SESSION = "kedge-mqtt-runs-items"
 
 
-@pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("killed", ["nothing", "a worker", "the whole run", "the server"])
+@pytest.mark.parametrize(("count", "killed"), cases("nothing", "a worker", "the whole run", "the server"))
 def test_each_message_counts_once_whatever_is_killed(tmp_path: Path, count: int, killed: str) -> None:
     (tmp_path / "server").mkdir()
     with own_server(tmp_path / "server") as server:
@@ -46,7 +44,7 @@ def run_and_kill(server: MosquittoServer, folder: Path, count: int, killed: str)
                 return 0
 
     with live(FILE, folder, **settings) as run:
-        until(lambda: stored() >= count // 10, "the first messages")
+        until(lambda: stored() >= count // 10, "the first messages", patience(count))
         if killed == "a worker":
             run.kill_worker()
         if killed == "the whole run":
@@ -56,11 +54,11 @@ def run_and_kill(server: MosquittoServer, folder: Path, count: int, killed: str)
             server.start()
         subject.put(range(count // 2 + 1, count + 1))
         if killed != "the whole run":
-            until(lambda: stored() >= count, "all messages")
+            until(lambda: stored() >= count, "all messages", patience(count))
             run.stop()
     if killed == "the whole run":
         with live(FILE, folder, **settings) as again:
-            until(lambda: stored() >= count, "all messages")
+            until(lambda: stored() >= count, "all messages", patience(count))
             again.stop()
     once = dict.fromkeys(((number, 1) for number in range(1, count + 1)), 1)
     with closing(sqlite3.connect(store)) as rows:

@@ -1,9 +1,11 @@
 """`MqttSink` on a real server: its options, what it refuses, and servers that are slow."""
 
 import asyncio
+import contextlib
 import json
 import secrets
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -36,6 +38,33 @@ def proxy() -> Iterator[TcpProxy]:
     one = TcpProxy(PORT)
     yield one
     one.close()
+
+
+class CuttingProxy(TcpProxy):
+    """Cuts the connection, in place of passing it on, when a client sends bytes for which `cuts` is True."""
+
+    def __init__(self, port: int, cuts: Callable[[bytes], bool]) -> None:
+        self.cuts, self.cut = cuts, 0
+        super().__init__(port)
+
+    def _pass(self, here: socket.socket, there: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            from_server = here.getpeername()[1] == self._to[1]
+            while data := here.recv(1 << 20):
+                if not from_server and self.cuts(data):
+                    self.cut += 1
+                    break
+                there.sendall(data)
+        for each in (here, there):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def cutting() -> Iterator[CuttingProxy]:
+    made = CuttingProxy(PORT, lambda data: b"kedge-key" in data)
+    yield made
+    made.close()
 
 
 def some(count: int, begin: int = 1) -> list[Any]:
@@ -142,6 +171,44 @@ async def test_a_connection_without_any_acknowledgement_is_given_up_in_the_end(
     assert {*numbers(await came(listener))} == {*range(1, 22)}
 
 
+async def test_no_message_is_refused_while_the_server_loses_every_connection(
+    listener: Listener, cutting: CuttingProxy
+) -> None:
+    out = RecordedAnswers()
+    async with opened(MqttSink(at(cutting.port), listener.topic)) as sink:
+        await give(sink, some(1), out)
+        assert await within(COME_S, lambda: cutting.cut > module.BLAMED_AFTER + 2)
+        assert not out.failed
+        cutting.cuts = lambda _: False
+        assert await within(COME_S, lambda: len(out.acked) == 1)
+    assert numbers(await came(listener)) == [1]
+
+
+async def test_a_lone_message_is_refused_if_it_loses_every_connection_for_long(
+    listener: Listener, cutting: CuttingProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BLAMED_S", 0.5)
+    loop = asyncio.get_running_loop()
+    async with opened(MqttSink(at(cutting.port), listener.topic)) as sink:
+        begun = loop.time()
+        out = await feed(sink, some(1))
+        assert loop.time() - begun >= 0.5
+    ((_, why),) = out.failed
+    assert why.startswith("the server closes the connection each time that it is sent (")
+
+
+async def test_a_message_that_loses_every_connection_fails_alone_and_the_others_go_first(
+    listener: Listener, cutting: CuttingProxy
+) -> None:
+    cutting.cuts = lambda data: b'item 2"' in data
+    async with opened(MqttSink(at(cutting.port), listener.topic)) as sink:
+        out = await feed(sink, some(30))
+    ((failed, why),) = out.failed
+    assert failed.record.number == 2
+    assert why.startswith("the server closes the connection each time that it is sent (")
+    assert {*numbers(await came(listener))} == {1, *range(3, 31)}
+
+
 async def test_large_messages_do_not_keep_close_from_ending_while_nothing_is_taken(
     listener: Listener, proxy: TcpProxy
 ) -> None:
@@ -160,6 +227,7 @@ async def test_large_messages_do_not_keep_close_from_ending_while_nothing_is_tak
     ("options", "why"),
     [
         ({"url": "amqp://127.0.0.1"}, "url is mqtt://"),
+        ({"url": "mqtt://ann:secret-word/1@127.0.0.1"}, "url has an @ after the host"),
         ({"tls": Tls()}, "tls needs a url"),
         ({"topic": "a/+"}, "topic is a text without + and #"),
         ({"topic": ""}, "topic is a text"),

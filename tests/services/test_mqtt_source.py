@@ -18,7 +18,7 @@ from topology import ConfigurationError, NotYet, Record, Secret
 from topology.clients.mqtt import is_topic
 from topology.clients.tls import Tls
 from topology.testing.sources import SourceItem
-from topology.testing.sources.driver import DrivenSource, Memory, within
+from topology.testing.sources.driver import DrivenSource, Memory, is_malformed, within
 
 pytestmark = pytest.mark.service("mqtt")
 
@@ -43,6 +43,11 @@ def proxy() -> Iterator[TcpProxy]:
     one = TcpProxy(PORT)
     yield one
     one.close()
+
+
+class Defaulted(Record):
+    text: str
+    number: int = 0
 
 
 def body(number: int) -> bytes:
@@ -164,6 +169,31 @@ async def test_a_field_names_the_messages_and_one_that_was_sent_twice_is_one(top
     await driven.close()
     assert [message.id for message in driven.messages] == ["1", "2"]
     assert await asyncio.to_thread(kept, topic, 0) == [], "all four are acknowledged"
+
+
+async def test_another_content_or_topic_under_the_id_of_a_field_is_malformed(topic: str) -> None:
+    driven = DrivenSource(source(topic, topics=f"{topic}/+", value=Json(SourceItem, id="number")), Memory())
+    await driven.open()
+    other, late = b'{"number": 1, "text": "other"}', b'{"number": 2, "text": "late"}'
+    await asyncio.to_thread(publish, f"{topic}/a", [body(1), other, body(1), body(2)])
+    await asyncio.to_thread(publish, f"{topic}/b", [body(1)])
+    await driven.take(4, COME_S)
+    await driven.rest()
+    await driven.settle(driven.messages)
+    await asyncio.to_thread(publish, f"{topic}/a", [late, body(2)])  # when the first 2 is done
+    await driven.take(5, COME_S)
+    await driven.rest()
+    await driven.settle(driven.messages[4:])
+    await driven.close()
+    assert [getattr(message.record, "data", message.record) for message in driven.messages] == [
+        *(SourceItem(1, "item 1"), other, SourceItem(2, "item 2"), body(1), late)
+    ]
+    assert {message.record.error for message in driven.messages if is_malformed(message)} == {
+        "the id '1' was used for other content",
+        "the id '2' was used for other content",
+    }
+    assert len({message.id for message in driven.messages}) == 5
+    assert await asyncio.to_thread(kept, topic, 0) == [], "all are acknowledged"
 
 
 async def test_what_is_settled_in_any_order_is_gone_and_the_rest_comes_again(topic: str) -> None:
@@ -396,6 +426,7 @@ def test_topics_and_filters_are_told_from_other_texts(topic: Any, as_topic: bool
         ({"prefetch": 0}, "prefetch is a number of messages"),
         ({"prefetch": 65_536}, "prefetch is a number of messages up to 65,535"),
         ({"value": dict}, "not dict"),
+        ({"value": Json(Defaulted, id="number")}, "id names a field without a default"),
         ({"value": Json(SourceItem, fields={"text": "subject"})}, "there is qos, retain, topic"),
     ],
 )

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live_run import live, until
+from live_run import cases, live, patience, until
 from nats_kit import PORT, NatsSourceSubject, NatsStream, asked, reached
 
 pytestmark = pytest.mark.service("nats")
 
 FILE = Path(__file__).with_name("nats_topology.py")
-FEW, MANY = 5_000, 100_000
 
 
 @pytest.fixture
@@ -38,8 +37,7 @@ def exactly(target: NatsStream, count: int) -> None:
     assert found == Counter(dict.fromkeys(((number, 1) for number in range(1, count + 1)), 1))
 
 
-@pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("killed", ["nothing", "a worker", "the whole run"])
+@pytest.mark.parametrize(("count", "killed"), cases("nothing", "a worker", "the whole run"))
 def test_each_message_counts_once_whatever_is_killed(
     streams: tuple[NatsStream, NatsStream], tmp_path: Path, count: int, killed: str
 ) -> None:
@@ -48,18 +46,18 @@ def test_each_message_counts_once_whatever_is_killed(
     subject.put(range(1, count // 2 + 1))
     settings = {"stream": source.name, "target": target.name}
     with live(FILE, tmp_path, **settings) as run:
-        until(lambda: stored(target) >= count // 10, "the first messages")
+        until(lambda: stored(target) >= count // 10, "the first messages", patience(count))
         if killed == "a worker":
             run.kill_worker()
         if killed == "the whole run":
             run.kill_all()
         subject.put(range(count // 2 + 1, count + 1))
         if killed != "the whole run":
-            until(lambda: stored(target) >= count, "all messages")
+            until(lambda: stored(target) >= count, "all messages", patience(count))
             run.stop()
     if killed == "the whole run":
         with live(FILE, tmp_path, **settings) as again:
-            until(lambda: stored(target) >= count, "all messages")
+            until(lambda: stored(target) >= count, "all messages", patience(count))
             again.stop()
     exactly(target, count)
     (consumer,) = source.consumers()

@@ -1,6 +1,7 @@
 """`PostgresSource` on a real server: no row is skipped, whatever the order of commits; and what it says if it can't."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Iterator
 
@@ -8,10 +9,22 @@ import psycopg
 import pytest
 from postgres_cluster import Cluster
 from postgres_kit import Database, through
-from postgres_source_kit import COME_S, ItemTable, Mode, PostgresSourceSubject, Writer, all_of, line_to, numbers, opened
+from postgres_source_kit import (
+    COME_S,
+    ItemTable,
+    Mode,
+    PostgresSourceSubject,
+    Writer,
+    all_of,
+    line_to,
+    numbers,
+    opened,
+    refusal,
+)
+from slow_proxy import SlowProxy
 from tcp_proxy import TcpProxy
 
-from spouts.postgres import growing
+from spouts.postgres import growing, session
 from topology.testing.sources import SOURCE_CHECKS, check_source
 from topology.testing.sources.driver import DrivenSource, Memory, within
 
@@ -146,6 +159,40 @@ async def test_a_transaction_that_writes_another_table_holds_nothing_back(table:
     assert numbers(source) == [2]
 
 
+async def test_a_vacuum_of_the_table_holds_nothing_back(table: ItemTable) -> None:
+    table.database.do("ALTER TABLE item SET (autovacuum_enabled = off)")
+    table.put(range(1, 50_001))
+    table.database.do("DELETE FROM item WHERE number % 2 = 0")
+
+    def vacuum(connection: psycopg.Connection) -> None:
+        connection.execute("SET vacuum_cost_delay = 100")
+        connection.execute("SET vacuum_cost_limit = 1")
+        with contextlib.suppress(psycopg.errors.QueryCanceled):
+            connection.execute(f"VACUUM {table.full_name}".encode())
+
+    with psycopg.connect(table.database.dsn, autocommit=True) as connection:
+        pid = connection.info.backend_pid
+        under_way = asyncio.ensure_future(asyncio.to_thread(vacuum, connection))
+        index = f"SELECT 1 FROM pg_locks WHERE pid = {pid} AND relation = 'item_pkey'::regclass AND granted"
+        assert await within(COME_S, lambda: bool(table.database.do(f"{index} AND mode = 'RowExclusiveLock'")))
+        async with opened(table.source()) as source:
+            await source.take(100, COME_S)
+            assert not under_way.done()
+            assert source.spout.away == ""
+        connection.cancel()
+        await under_way
+    assert numbers(source)[:100] == [*range(1, 200, 2)]
+
+
+async def test_a_transaction_that_changes_the_catalog_holds_nothing_back(table: ItemTable) -> None:
+    table.put([1])
+    with Writer(table) as long:
+        long.do("LOCK TABLE pg_class IN ROW EXCLUSIVE MODE")
+        async with opened(table.source()) as source:
+            await source.take(1, COME_S)
+    assert numbers(source) == [1]
+
+
 async def test_a_long_transaction_is_named_in_the_stall_text_and_not_after_it(
     table: ItemTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,6 +249,41 @@ async def test_settled_rows_of_an_outbox_are_deleted_and_no_others(outbox: ItemT
     assert outbox.numbers() == [number for number in range(1, 301) if number % 3]
 
 
+async def test_a_row_that_cannot_be_deleted_is_away_with_the_reason_until_it_can(outbox: ItemTable) -> None:
+    outbox.put([1, 2])
+    outbox.database.do("CREATE TABLE parcel (item bigint REFERENCES item (id))")
+    outbox.database.do("INSERT INTO parcel VALUES (1)")
+    async with opened(outbox.source()) as source:
+        await source.take(2, COME_S)
+        await source.settle(source.messages)
+        why = 'that are done can\'t be deleted: update or delete on table "item" violates foreign key constraint'
+        assert await within(COME_S, lambda: why in source.spout.away), source.spout.away
+        assert outbox.numbers() == [1, 2]
+        outbox.database.do("DELETE FROM parcel")
+        assert await within(COME_S, lambda: not outbox.numbers())
+        await source.rest()
+        assert len(source.messages) == 2
+
+
+async def test_an_outbox_whose_rows_may_not_be_deleted_is_refused_when_it_is_opened(cluster: Cluster) -> None:
+    database = cluster.database
+    table = ItemTable(database, "outbox").make()
+    database.do("CREATE ROLE reader")
+    database.do(f'GRANT USAGE ON SCHEMA "{database.schema}" TO reader')
+    database.do("GRANT SELECT ON item TO reader")
+    dsn = psycopg.conninfo.make_conninfo(database.dsn, options="-c role=reader")
+    said = await refusal(table.source(dsn))
+    assert said.startswith(f"PostgresSource: rows of table {table.full_name} of database ")
+    assert said.endswith("that are done can't be deleted: permission denied for table item")
+    database.do("GRANT DELETE ON item TO reader")
+    async with opened(table.source(dsn)):
+        pass
+    database.do("CREATE VIEW grouped AS SELECT id, min(number) AS number, min(text) AS text FROM item GROUP BY id")
+    assert 'can\'t be deleted: cannot delete from view "grouped"' in await refusal(
+        ItemTable(database, "outbox", "grouped").source()
+    )
+
+
 async def test_a_row_of_an_outbox_that_is_visible_late_comes_late(outbox: ItemTable) -> None:
     async with opened(outbox.source()) as source:
         with Writer(outbox) as first:
@@ -236,6 +318,27 @@ async def test_an_outbox_that_does_not_follow_ends_when_each_row_was_given(outbo
     found = await all_of(outbox.source(follow=False, prefetch=7), tasks=2)
     assert sorted(message.record.number for message in found) == [*range(1, 101)]
     assert {type(message.id) for message in found} == {str}
+
+
+# -- a slow line
+
+
+@pytest.mark.parametrize("mode", ["growing", "outbox"])
+async def test_rows_that_are_too_many_for_a_slow_line_come_in_smaller_reads(
+    mode: Mode, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "GRACE_S", 0.5)
+    table = ItemTable(database, mode).make()
+    database.do("INSERT INTO item (number, text) SELECT n, repeat('x', 20000) FROM generate_series(1, 100) AS n")
+    parameters = psycopg.conninfo.conninfo_to_dict(database.dsn)
+    proxy = SlowProxy(int(parameters.get("port") or 5432), 5e5, str(parameters.get("host") or "127.0.0.1"))
+    dsn = through(database.dsn, "127.0.0.1", proxy.port)
+    try:  # 32 rows take 1.3 s, and may take 1 s
+        async with opened(table.source(dsn, prefetch=64, timeout_s=0.5)) as source:
+            await source.take(100, COME_S)
+    finally:
+        proxy.close()
+    assert sorted(numbers(source)) == [*range(1, 101)]
 
 
 # -- news

@@ -13,6 +13,7 @@ import pytest
 import redis
 from redis_server import OwnRedis, own_redis
 
+from bolts.sinks.redis import calls
 from bolts.sinks.redis.sink import RedisSink
 from spouts.servers.redis import RedisStreamSource
 from topology import ConfigurationError, NotYet, Secret
@@ -292,6 +293,38 @@ async def test_an_ack_may_wait_for_replicas(tmp_path: Path) -> None:
                     assert one.xlen("items") == 1
         with main.client() as one:
             assert one.xlen("items") == 1
+
+
+async def test_replicas_that_are_too_slow_make_no_entry_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "REPLICAS_S", 0.05)
+    with own_redis(tmp_path / "main") as main, main.client() as looking:
+        async with opened(RedisSink(main.url, "items", remembers_s=0, wait_replicas=1)) as sink:
+            out = RecordedAnswers()
+            giving = asyncio.ensure_future(feed(sink, [delivery(item(number)) for number in range(5)], out))
+            assert await within(COME_S, lambda: "0 of 1 replicas" in sink.away and "retry 4" in sink.away), sink.away
+            assert looking.xlen("items") == 5
+            with own_redis(tmp_path / "copy", "--replicaof", f"127.0.0.1 {main.port}"):
+                await giving
+            assert out.numbers == [0, 1, 2, 3, 4]
+        assert looking.xlen("items") == 5
+
+
+async def test_an_entry_that_a_restarted_server_has_lost_is_added_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "REPLICAS_S", 0.05)
+    with own_redis(tmp_path / "main") as main:
+        async with opened(RedisSink(main.url, "items", remembers_s=0, wait_replicas=1)) as sink:
+            giving = asyncio.ensure_future(feed(sink, [delivery(item(1))]))
+            assert await within(COME_S, lambda: "0 of 1 replicas" in sink.away), sink.away
+            main.stop()
+            main.start()
+            with (
+                own_redis(tmp_path / "copy", "--replicaof", f"127.0.0.1 {main.port}") as copy,
+                copy.client() as looking,
+            ):
+                assert len((await giving).acked) == 1
+                assert looking.xlen("items") == 1
 
 
 # -- clusters

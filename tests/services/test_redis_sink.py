@@ -13,7 +13,7 @@ from bolts.sinks.redis.sink import RedisSink
 from topology import Config, ConfigurationError, Record
 from topology.runtime.worker.sink_horizon import replay_horizon_s
 from topology.testing.sinks import SINK_CHECKS, check_sink
-from topology.testing.sinks.driver import RecordedAnswers, delivery, feed, item, opened
+from topology.testing.sinks.driver import RecordedAnswers, delivery, feed, item, opened, within
 
 pytestmark = pytest.mark.service("redis")
 
@@ -108,10 +108,11 @@ async def test_an_output_is_known_after_a_restart_if_it_is_remembered(
 
 
 async def test_an_output_is_forgotten_after_remembers_s(target: str) -> None:
-    for _ in range(2):
-        await stored(RedisSink(URL, target, remembers_s=0.001), item(1))
-    with client() as one:
-        assert one.xlen(target) == 2
+    with client() as looking:
+        for _ in range(2):
+            await stored(RedisSink(URL, target, remembers_s=0.001), item(1))
+            assert await within(5, lambda: not [*looking.scan_iter(f"{{{target}}}:kedge:*", count=10_000)])
+        assert looking.xlen(target) == 2
 
 
 def test_the_default_remembers_for_as_long_as_a_replay_may_come() -> None:

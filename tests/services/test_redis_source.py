@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from answers_proxy import AnswersProxy
 from redis_kit import PORT, RedisSourceSubject, client, deleted, reached
+from slow_proxy import SlowProxy
 
 from spouts.payload.formats import Json, Msgpack, Payload
 from spouts.servers.redis import RedisStreamSource
@@ -289,6 +290,74 @@ async def test_a_group_that_is_destroyed_goes_on_where_it_was(stream: str) -> No
     await source.close()
     assert texts(source) == ["one", "two"]
     assert "given again" not in " ".join(source.spout.summary())
+
+
+@pytest.mark.parametrize("settled", [0, 4])
+async def test_entries_under_way_are_pending_again_in_a_group_that_is_made_again(stream: str, settled: int) -> None:
+    memory, group = Memory(), "kedge-conformance-source"
+    first = driven(stream, memory)
+    await first.open()
+    with client() as looking:
+        for number in range(10):
+            looking.xadd(stream, {"data": str(number)})
+        await first.take(10, COME_S)
+        await first.settle(first.messages[1 : settled + 1])
+        assert await within(COME_S, lambda: looking.xpending(stream, group)["pending"] == 10 - settled)
+        looking.xgroup_destroy(stream, group)
+        assert await within(COME_S, lambda: bool(looking.xinfo_groups(stream)))
+        assert await within(COME_S, lambda: looking.xpending(stream, group)["pending"] == 10 - settled)
+        looking.xadd(stream, {"data": "10"})
+        await first.take(11, COME_S)
+    await first.rest()
+    assert texts(first) == [str(number) for number in range(11)]
+    memory.given.clear()  # as if it had not had a position: the group alone gives them again
+    await first.close()
+    again = driven(stream, memory)
+    await again.open()
+    await again.take(11 - settled, COME_S)
+    await again.rest()
+    await again.close()
+    assert texts(again) == ["0", *(str(number) for number in range(settled + 1, 11))]
+
+
+async def test_each_task_s_entries_under_way_are_pending_again_whoever_makes_the_group(
+    stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spouts.servers.redis.BEAT_S", 0.2)
+    group, memory = "kedge-conformance-source", Memory()
+    tasks = [driven(stream, memory, 2, index, prefetch=2) for index in range(2)]
+    with client() as looking:
+        for number in range(8):
+            looking.xadd(stream, {"data": str(number)})
+        for task in tasks:
+            await task.open()
+            await task.take(2, COME_S)  # two more have come, so that it does not read
+        assert await within(COME_S, lambda: looking.xpending(stream, group)["pending"] == 8)
+        looking.xgroup_destroy(stream, group)
+        await tasks[0].take(4, COME_S)
+        assert await within(COME_S, lambda: bool(looking.xinfo_groups(stream)))
+        assert await within(COME_S, lambda: looking.xpending(stream, group)["pending"] == 8)
+    for task in tasks:
+        await task.close()
+
+
+async def test_entries_that_are_too_many_for_a_slow_line_come_in_smaller_reads(
+    stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spouts.servers.redis.BLOCK_S", 0.2)
+    monkeypatch.setattr("spouts.servers.redis.ANSWER_S", 0.8)
+    with client() as looking:
+        for _ in range(100):
+            looking.xadd(stream, {"data": b"x" * 20_000})
+    proxy = SlowProxy(PORT, 5e5)
+    try:  # 32 entries take 1.3 s, and may take 1 s
+        source = DrivenSource(RedisStreamSource(f"redis://127.0.0.1:{proxy.port}", stream, prefetch=64), Memory())
+        await source.open()
+        await source.take(100, COME_S)
+        await source.close()
+    finally:
+        proxy.close()
+    assert len(source.messages) == 100
 
 
 async def test_a_run_whose_group_is_gone_begins_at_its_position(stream: str) -> None:

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from feed_kit import check_run
 from http_kit import FeedServer, SseSubject, certificate_in, item_json, until
+from live_run import cases
 from tcp_proxy import TcpProxy
 
+from spouts.http.sessions import HttpSession
 from spouts.http.sse import SseSource
+from spouts.lines import Line
 from spouts.payload.formats import Json
 from topology import ConfigurationError, NotYet, Record, Secret
 from topology.clients.tls import Tls
@@ -294,6 +297,46 @@ async def test_an_event_that_is_too_long_is_said_and_nothing_is_lost(server: Fee
     await source.close()
 
 
+async def test_without_resuming_whole_events_before_one_that_is_too_long_come_too(server: FeedServer) -> None:
+    server.extra = b"data: a\n\ndata: b\n\ndata: " + b"x" * 2_000 + b"\n\n"
+    source = await opened(Memory(), url(server), value=Line, max_event_bytes=1_000, resumes=False)
+    await source.take(2, 5)
+    assert [message.record.text for message in source.messages] == ["a", "b"]
+    await until(lambda: "more than 1,000 bytes; raise max_event_bytes" in source.spout.away, "the reason")
+    await source.rest(1.0)
+    assert len(server.seen) == 1, "it does not connect again at once"
+    await source.close()
+
+
+async def test_an_error_of_the_server_does_not_show_the_address(server: FeedServer) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"no answer of HTTP\r\n\r\n")
+        writer.close()
+
+    garbled = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = garbled.sockets[0].getsockname()[1]
+    with pytest.raises(NotYet) as caught:
+        await opened(Memory(), f"http://127.0.0.1:{port}/sse?token=geheim")
+    garbled.close()
+    said = str(caught.value).partition("\n")[0]
+    assert said.startswith(f"SseSource: http://127.0.0.1:{port}/sse can't be used: 400 ")
+    assert "geheim" not in str(caught.value)
+
+
+def test_an_error_that_names_the_address_is_shown_without_it() -> None:
+    session = HttpSession("SseSource", Secret("https://ann:x@host.example/sse?token=geheim"), {}, None)
+    error = TimeoutError("Connection timeout to host https://host.example/sse?token=geheim")
+    assert str(session.of_error(error)) == ("https://host.example/sse can't be used: Connection timeout to host …")
+
+
+def test_an_address_that_cannot_be_read_is_shown_without_its_password() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        SseSource("https://user:hun/ter2@host/x")
+    assert "hun" not in str(caught.value)
+    assert "ter2" not in str(caught.value)
+
+
 async def test_tls_needs_a_certificate_that_is_trusted(tmp_path: Path, server: FeedServer) -> None:
     certificate, key = certificate_in(tmp_path)
     port = server.run(server.also_tls(certificate, key))
@@ -344,8 +387,7 @@ async def test_it_has_one_task(server: FeedServer) -> None:
 # -- real runs
 
 
-@pytest.mark.parametrize("count", [5_000, pytest.param(100_000, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
-@pytest.mark.parametrize("killed", ["nothing", "each worker", "the whole run", "the server"])
+@pytest.mark.parametrize(("count", "killed"), cases("nothing", "each worker", "the whole run", "the server"))
 def test_each_event_counts_once_whatever_is_killed(server: FeedServer, tmp_path: Path, count: int, killed: str) -> None:
     path = tmp_path / "items.db"
     check_run(server, tmp_path, path, {"url": url(server), "path": path}, count, killed)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from feed_kit import check_run
 from http_kit import FeedServer, QueueSubject, ReplaySubject, begin_at, certificate_in, item_json, until
+from live_run import cases
 from tcp_proxy import TcpProxy
 
 from spouts.http.websocket import WebSocketSource
@@ -330,8 +331,7 @@ async def test_it_has_one_task(server: FeedServer) -> None:
 # -- real runs
 
 
-@pytest.mark.parametrize("count", [5_000, pytest.param(100_000, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
-@pytest.mark.parametrize("killed", ["nothing", "each worker", "the whole run", "the server"])
+@pytest.mark.parametrize(("count", "killed"), cases("nothing", "each worker", "the whole run", "the server"))
 def test_each_message_of_a_server_that_keeps_them_counts_once(
     server: FeedServer, tmp_path: Path, count: int, killed: str
 ) -> None:

@@ -18,7 +18,9 @@ from spouts.kafka.unsettled import OffsetsUnderWay, UnsettledOffsets
 from topology import ConfigurationError, Positions, Task
 from topology.clients.errors import ServerAway, refused
 from topology.clients.kafka import Place, TopicFound
+from topology.errors import NotesAway, NotYet
 from topology.runtime.clock import LoopClock
+from topology.storage.directory.state_dir import MemoryNotes
 from topology.testing.sources.driver import Memory
 
 
@@ -174,6 +176,25 @@ async def planned(cluster: Any, *, follow: bool = True, tasks: int = 1) -> Parti
     )
     await planner.begin(Positions())
     return planner
+
+
+async def test_a_begin_that_cannot_be_noted_now_is_not_yet() -> None:
+    class Full(MemoryNotes):
+        def set(self, name: str, text: str) -> None:
+            raise NotesAway("the disk is full")
+
+    memory = Memory()
+    memory.notes = Full()
+    planner = PartitionPlanner(
+        StandIn(),  # type: ignore[arg-type]
+        ["t"],
+        await made_task(memory),
+        begin="latest",
+        group="g",
+        follow=True,
+    )
+    with pytest.raises(NotYet, match=r"^KafkaSource: a note can't be stored: the disk is full"):
+        await planner.begin(Positions())
 
 
 async def test_a_new_partition_is_read_from_its_begin() -> None:

@@ -112,7 +112,58 @@ def test_fields_may_be_facts_beside_the_payload_and_are_converted() -> None:
     found = decoded(value, b'{"value": 2}', {"topic": "s/1", "header:n": "7"}).record
     assert found == Reading("s/1", 2.0, 7)
     assert "`int`" in reason(value, b'{"value": 2}', topic="s/1", **{"header:n": "seven"})
-    assert reason(value, b'{"value": 2}', topic="s/1"), "a header that is missing"
+
+
+class Beside(Record):
+    value: int
+    sender: str
+    label: str | None
+    room: str = "lobby"
+    weight: int | None = 5
+    tags: tuple[str, ...] = msgspec.field(default_factory=tuple)
+
+
+BESIDE = Json(
+    Beside,
+    fields={
+        **{"sender": "header:sender", "room": "header:room", "weight": "header:weight", "label": "header:label"},
+        "tags": "header:tags",
+    },
+)
+
+
+@pytest.mark.parametrize("absent", [{}, dict.fromkeys(BESIDE.fields or {})], ids=["left-out", "none"])
+def test_a_fact_that_is_absent_leaves_the_default_or_none_and_never_the_text_none(absent: dict[str, None]) -> None:
+    attributes = {f"header:{name}": None for name in absent} | {"header:sender": "ann"}
+    found = decoded(BESIDE, b'{"value": 2}', attributes).record
+    assert found == Beside(2, "ann", None, "lobby", 5, ())
+
+
+def test_a_fact_that_is_absent_and_has_no_default_makes_the_message_malformed() -> None:
+    assert reason(BESIDE, b'{"value": 2}') == "it has no header sender for the field 'sender'"
+    assert reason(Json(Reading, fields={"sensor": "topic"}), b'{"value": 2, "number": 1}') == (
+        "it has no topic for the field 'sensor'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fact", "text"),
+    [("ann", "ann"), ("", ""), (7, "7"), (True, "True"), (1.5, "1.5"), ("ünï".encode(), "ünï"), (AT, str(AT))],
+)
+def test_facts_of_other_types_become_texts(fact: Any, text: str) -> None:
+    attributes = {"header:sender": "ann", "header:room": fact, "header:label": fact}
+    found = decoded(BESIDE, b'{"value": 2}', attributes).record
+    assert (found.room, found.label) == (text, text)
+
+
+@pytest.mark.parametrize("fact", [b"\xff", [1], {"a": 1}])
+def test_facts_that_are_no_text_do_not_fit_a_text(fact: Any) -> None:
+    assert reason(BESIDE, b'{"value": 2}', **{"header:sender": fact})
+
+
+def test_a_fact_of_a_field_that_may_be_none_is_converted() -> None:
+    found = decoded(BESIDE, b'{"value": 2}', {"header:sender": "ann", "header:weight": "7", "header:label": "x"}).record
+    assert (found.weight, found.label) == (7, "x")
 
 
 def test_a_field_may_name_the_message() -> None:
@@ -135,6 +186,24 @@ def test_a_field_may_name_the_message() -> None:
 )
 def test_a_payload_that_does_not_fit_is_malformed_with_the_reason(data: bytes, why: str) -> None:
     assert why.lower() in reason(Login, data).lower()
+
+
+@pytest.mark.parametrize("field", ["number", "made"])
+@pytest.mark.parametrize("form", [Json, Msgpack])
+def test_a_field_with_a_default_cannot_name_messages(form: Any, field: str) -> None:
+    class Order(Record):
+        text: str
+        number: str = ""
+        made: str = msgspec.field(default_factory=str)
+
+    with pytest.raises(ConfigurationError) as raised:
+        PayloadDecoder("Source", form(Order, id=field))
+    wanted = f"id names a field without a default, as messages that leave out {field!r} would be one message"
+    assert wanted in str(raised.value)
+
+
+def test_a_message_without_the_field_that_names_it_is_malformed() -> None:
+    assert "missing required field `user`" in reason(Json(Login, id="user"), b'{"count": 2}')
 
 
 def test_malformed_messages_have_the_facts_beside_the_payload_as_text() -> None:

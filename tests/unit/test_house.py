@@ -95,6 +95,7 @@ MAY_USE_MSGSPEC = {
     },
     "spouts/payload/decoder.py": "payloads are decoded by type",
     "spouts/payload/object_form.py": "records from objects, by a twin of each class",
+    "topology/clients/registry/objects.py": "payloads are decoded by type, and bodies are JSON objects",
     "bolts/sinks/publishing/bodies.py": "bodies are JSON objects",
     "topology/testing/sources/suite.py": "payloads of the suite",
     "topology/runtime/state/value.py": "state is kept as bytes, and decoded by its type",

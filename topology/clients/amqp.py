@@ -6,12 +6,14 @@ again by itself; a source confirms many messages by one frame, and decides itsel
 
 import asyncio
 import logging
+import re
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
-from topology.clients.addresses import without_secrets
+from topology.clients.addresses import LOOSE_AT, has_loose_at, without_secrets
+from topology.clients.amqp_frames import ReadableFrames
 from topology.clients.errors import ServerAway, invalid, refused
 from topology.clients.extras import client
 from topology.clients.tls import Tls
@@ -29,6 +31,8 @@ HEARTBEAT_S: Final = 10  # seconds; a server that says nothing for three times a
 NAME_MAX: Final = 255  # bytes of the name of a queue or an exchange, and of a routing key
 SCHEMES: Final = ("amqp", "amqps")
 LIBRARY_LOG: Final = "aiormq"
+
+log = logging.getLogger("kedge.amqp")
 
 
 class ChannelRefused(Exception):
@@ -53,6 +57,7 @@ class AmqpChannel:
         self._connection, self._transports = connection, transports
         self._why: BaseException | None = None
         self._when_lost: Callable[[], None] = lambda: None
+        self._wants_pause, self._asking = False, 0
         raw.closing.add_done_callback(self._closed)
 
     def _closed(self, closing: "asyncio.Future[Any]") -> None:
@@ -62,6 +67,11 @@ class AmqpChannel:
         self._why = self._why or why
         self.lost.set()
         self._when_lost()
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """The major and the minor version of RabbitMQ; (0, 0) if the server is another one, or does not say."""
+        return version_of(self._connection.server_properties)
 
     def when_lost(self, call: Callable[[], None]) -> None:
         """Have a function called once the channel is lost; at once if it is."""
@@ -73,14 +83,31 @@ class AmqpChannel:
         """Return the error for a lost channel, with the reason."""
         return away(self._url, self._why or ConnectionResetError("the connection is lost"))
 
-    async def call(self, work: Awaitable[T]) -> T:
-        """Wait for a call of `raw`, but no longer than CALL_S, and than until the channel is lost.
+    def pause(self) -> None:
+        """Read nothing, until `resume`, but while a call waits for its answer, which comes after the messages. The rest
+        waits at the server."""
+        self._wants_pause = True
+        self._look_at_pause()
+
+    def resume(self) -> None:
+        """Read on."""
+        self._wants_pause = False
+        self._look_at_pause()
+
+    def _look_at_pause(self) -> None:
+        self._transports.may_read(not self._wants_pause or self._asking > 0)
+
+    async def call(self, work: Awaitable[T], *, has_answer: bool = True) -> T:
+        """Wait for a call of `raw`, but no longer than CALL_S, and than until the channel is lost. `has_answer`: the
+        server answers it.
 
         Raises ServerAway, and ChannelRefused if the server refuses the call; both ways the channel is lost. aiormq's
         own calls may wait for ever if the connection is lost while they write.
         """
         calling = asyncio.ensure_future(work)
         lost = asyncio.ensure_future(self.lost.wait())
+        self._asking += has_answer
+        self._look_at_pause()
         try:
             await asyncio.wait((calling, lost), timeout=CALL_S, return_when=asyncio.FIRST_COMPLETED)
             if calling.done() and not calling.cancelled():
@@ -91,6 +118,8 @@ class AmqpChannel:
         except failures(self._library) as error:
             raise self._explained(error) from error
         finally:
+            self._asking -= has_answer
+            self._look_at_pause()
             for each in (calling, lost):
                 each.cancel()
                 each.add_done_callback(_looked_at)
@@ -124,23 +153,44 @@ class AmqpChannel:
 
     async def close(self) -> None:
         """Close both. Does not raise, and takes CLOSE_S and ABORT_S at most."""
+        self.resume()
         await _discarded(self._connection, self._transports)
 
 
 class Transports:
-    """The socket of one connection; aiormq keeps it to itself, and leaves it open if closing takes too long."""
+    """The socket of one connection; aiormq keeps it to itself, and leaves it open if closing takes too long.
 
-    def __init__(self, tls: Tls | None) -> None:
-        self._tls = tls
+    `decode` is the module pamqp.decode. `where` is for a warning, if a message has what pamqp does not read.
+    """
+
+    def __init__(self, tls: Tls | None, decode: Any, where: str) -> None:
+        self._tls, self._decode, self._where = tls, decode, where
+        self._has_warned = False
         self._writer: asyncio.StreamWriter | None = None
+        self._frames: ReadableFrames | None = None
 
-    async def create(self, url: Any, **kwargs: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def create(self, url: Any, **kwargs: Any) -> tuple[ReadableFrames, asyncio.StreamWriter]:
         """Connect. aiormq calls it."""
         context: ssl.SSLContext | None = None
         if url.scheme == "amqps":
             context = (self._tls or Tls()).for_client()
         reader, self._writer = await asyncio.open_connection(url.host, url.port, ssl=context)
-        return reader, self._writer
+        self._frames = ReadableFrames(reader, self._decode, self._left_out)
+        return self._frames, self._writer
+
+    def may_read(self, may_read: bool) -> None:
+        """Begin or end a pause of reading."""
+        if self._frames is not None:
+            if may_read:
+                self._frames.may_read.set()
+            else:
+                self._frames.may_read.clear()
+
+    def _left_out(self, name: str) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            text = "%s: a message has a %s that can't be read, and comes without it; there may be more of these"
+            log.warning(text, self._where, name)
 
     def abort(self) -> None:
         """Close the socket at once."""
@@ -158,7 +208,9 @@ async def connected(
     """
     library = client("aiormq", package="aio-pika", extra="amqp", needed_by=needed_by)
     _hush()
-    transports, where = Transports(tls), without_secrets(url)
+    where = without_secrets(url)
+    decode = client("pamqp.decode", package="aio-pika", extra="amqp", needed_by=needed_by)
+    transports = Transports(tls, decode, where)
     errors = library.exceptions
     connection: Any = None
     try:
@@ -204,6 +256,8 @@ async def _discarded(connection: Any, transports: Transports) -> None:
 def checked_url(needed_by: str, url: "str | Secret", tls: Tls | None) -> Secret:
     """Return the URL. Raises ConfigurationError, which begins with `needed_by`, for one that is none of RabbitMQ's."""
     secret = Secret(url)
+    if has_loose_at(secret.reveal()):
+        raise invalid(f"{needed_by}: url {LOOSE_AT}")
     scheme = ""
     try:
         parts = urlsplit(secret.reveal())
@@ -216,6 +270,14 @@ def checked_url(needed_by: str, url: "str | Secret", tls: Tls | None) -> Secret:
     if tls is not None and scheme != "amqps":
         raise invalid(f"{needed_by}: tls needs a url that begins with amqps://")
     return secret
+
+
+def version_of(properties: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the version that a server gives among its properties, as `AmqpChannel.version` has it."""
+    found = re.match(r"(\d+)\.(\d+)", str(properties.get("version", "")))
+    if properties.get("product") != "RabbitMQ" or found is None:
+        return (0, 0)
+    return (int(found[1]), int(found[2]))
 
 
 def _with_heartbeat(url: Secret) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 from urllib.parse import unquote, urlsplit
 
-from topology.clients.addresses import without_secrets
+from topology.clients.addresses import LOOSE_AT, has_loose_at, without_secrets
 from topology.clients.errors import ServerAway, invalid, refused
 from topology.clients.extras import client
 from topology.clients.tls import Tls
@@ -62,6 +62,8 @@ def access(
     """Return the way to a server. Raises ConfigurationError, which begins with `needed_by`, for arguments that do not
     fit."""
     text = Secret(url).reveal()
+    if has_loose_at(text):
+        raise invalid(f"{needed_by}: url {LOOSE_AT}")
     try:
         parts = urlsplit(text)
         scheme, host, port = parts.scheme, parts.hostname, parts.port

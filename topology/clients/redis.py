@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from topology.clients.addresses import without_secrets
+from topology.clients.addresses import LOOSE_AT, has_loose_at, without_secrets
 from topology.clients.errors import ServerAway, invalid, refused
 from topology.clients.extras import client
 from topology.clients.tls import Tls
@@ -54,6 +54,10 @@ class RedisRefusal(Exception):
         self.code = code
 
 
+class RedisLate(ServerAway):
+    """The error for an answer that has not come whole in its time: the server or the line is too slow for it."""
+
+
 class RedisMoved(ServerAway):
     """The error for a key that another node of the cluster has. `node`: HOST:PORT, or :PORT."""
 
@@ -80,8 +84,8 @@ class RedisLink:
         return bool(self._lost)
 
     async def call(self, *command: Any) -> Any:
-        """Send one command, and return its answer. Raises ServerAway, RedisRefusal, and ConfigurationError for what
-        this user may not do."""
+        """Send one command, and return its answer. Raises ServerAway (RedisLate if the time is over), RedisRefusal, and
+        ConfigurationError for what this user may not do."""
         (answer,) = await self.call_all((command,))
         if isinstance(answer, RedisRefusal):
             raise answer
@@ -105,7 +109,9 @@ class RedisLink:
                         except errors.ResponseError as error:
                             answers.append(error)
             except TimeoutError:
-                raise self._ended(TimeoutError(f"it has not answered within {self._answer_s:g} s")) from None
+                late = RedisLate(str(self._server.away(f"it has not answered within {self._answer_s:g} s")))
+                self._lost = self._lost or str(late)
+                raise late from None
             except (errors.RedisError, OSError) as error:
                 raise self._ended(error) from None  # its frames have the URL
             except BaseException:
@@ -233,6 +239,8 @@ class RedisServer:
 def checked_url(needed_by: str, url: str | Secret, tls: Tls | None) -> Secret:
     """Return the URL. Raises ConfigurationError, which begins with `needed_by`, for one that is none of Redis's."""
     secret = Secret(url)
+    if has_loose_at(secret.reveal()):
+        raise invalid(f"{needed_by}: url {LOOSE_AT}")
     scheme = path = rest = ""
     try:
         parts = urlsplit(secret.reveal())

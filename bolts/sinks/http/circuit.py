@@ -1,7 +1,8 @@
 """Judges failed deliveries: is the receiver away as a whole, or is it this record? And when to try again. Pure.
 
-While a receiver is away, one request at a time asks whether it is back (a probe), with a back-off. A record that fails
-while others are delivered is tried again by itself, and does not keep the others from being sent.
+While a receiver is away, one request at a time asks whether it is back (a probe), with a back-off. The back-off grows
+with probes that repeat a request. It does not with those that are new, so a good record is soon found behind bad ones.
+A record that fails while others are delivered is tried again by itself, and does not keep the others from being sent.
 """
 
 from random import Random
@@ -11,7 +12,7 @@ from bolts.sinks.http.parcels import Parcel
 from bolts.sinks.http.retries import AskedToWait
 from topology.clients.errors import ServerAway
 
-PROBE_FIRST_S: Final = 0.1  # seconds before the first probe; doubled each time …
+PROBE_FIRST_S: Final = 0.1  # seconds before the first probe; doubled by each that repeats a request …
 PROBE_LAST_S: Final = 15.0  # … up to this many seconds; each wait is between half of it and all
 AGAIN_FIRST_S: Final = 0.1  # seconds before a record is tried again that fails alone; doubled each time …
 AGAIN_LAST_S: Final = 60.0  # … up to this many seconds
@@ -31,8 +32,15 @@ class Circuit:
         self.opened_at = 0.0
         self.until = 0.0  # loop time before which no probe goes
         self.probe: Parcel | None = None
+        self.under_way = 0  # attempts
+        self.logged = False  # that it is away
+        self.alone_s = 0.0  # seconds for which it was away while other receivers took their records, see `Circuits`
+        self.failed_at = 0.0  # the last failure while it is open, and …
+        self.others_then = 0  # … what other receivers had answered by then
+        self._away_s = 0.0  # seconds for which it was away, in all, until the last answer
+        self._doublings = 0  # of the pause between two probes
         self._random = random
-        self._failing: set[int] = set()  # parcels that have failed since the last answer, two at most
+        self._failing: set[Parcel] = set()  # parcels that have failed since the last answer, two at most
 
     @property
     def is_open(self) -> bool:
@@ -41,13 +49,16 @@ class Circuit:
 
     def begins(self, parcel: Parcel) -> None:
         """Note that an attempt begins."""
+        self.under_way += 1
         if self.is_open:
             self.probe = parcel
         if not parcel.tries:
             parcel.delivered_then = self.delivered
 
-    def answered(self, parcel: Parcel) -> bool:
+    def answered(self, parcel: Parcel, now: float) -> bool:
         """Note an answer, whether it was yes or no. Return True if the receiver is back by that."""
+        self._away_s = self._away_so_far(now)
+        self.under_way -= 1
         self.delivered += 1
         self._failing.clear()
         self.probe = None
@@ -59,29 +70,36 @@ class Circuit:
 
         `delivered_before`: `delivered` when the attempt began.
         """
+        self.under_way -= 1
         if len(self._failing) < 2:
-            self._failing.add(id(parcel))
+            self._failing.add(parcel)
         is_suspect = self.delivered > parcel.delivered_then
         own = self.delivered > delivered_before or (is_suspect and len(self._failing) == 1)
         after_s = error.after_s if isinstance(error, AskedToWait) else 0.0
         if not parcel.tries:
             parcel.first_failed_at = now
         elif self.delivered > parcel.delivered_last and not parcel.by_outage and not isinstance(error, AskedToWait):
-            parcel.alone_s += now - parcel.failed_at
-        parcel.tries += 1
+            parcel.alone_s += now - parcel.failed_at - (self._away_so_far(now) - parcel.away_then)
+        parcel.away_then = self._away_so_far(now)
+        is_new, parcel.tries = not parcel.tries, parcel.tries + 1
         parcel.failed_at, parcel.delivered_last, parcel.by_outage = now, self.delivered, not own
         parcel.due_at = now + max(after_s, self._pause(AGAIN_FIRST_S, AGAIN_LAST_S, parcel.tries) if own else 0.0)
         is_probe, self.probe = self.probe is parcel, None if self.probe is parcel else self.probe
         if is_probe or not own:
-            self._open(str(error), after_s, is_probe, now)
+            self._open(str(error), after_s, is_probe, is_new, now)
         return own
 
-    def _open(self, why: str, after_s: float, is_probe: bool, now: float) -> None:
+    def _away_so_far(self, now: float) -> float:
+        return self._away_s + (now - self.opened_at if self.is_open else 0.0)
+
+    def _open(self, why: str, after_s: float, is_probe: bool, is_new: bool, now: float) -> None:
         if is_probe or not self.failures:  # those that were under way when it failed first say nothing new
             if not self.failures:
-                self.opened_at = now
+                self.opened_at, self.logged, self._doublings = now, False, 0
+            elif not is_new:
+                self._doublings += 1
             self.failures += 1
-            self.until = max(self.until, now + self._pause(PROBE_FIRST_S, PROBE_LAST_S, self.failures))
+            self.until = max(self.until, now + self._pause(PROBE_FIRST_S, PROBE_LAST_S, self._doublings + 1))
         self.until = max(self.until, now + after_s)
         self.why = why
 

@@ -1,7 +1,6 @@
 """Requests to HTTP servers, and what their answers mean. Knows aiohttp; must not know records or batches."""
 
 import contextlib
-import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -9,6 +8,7 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from bolts.sinks.http.hiding import hidden_parts, without_parts
 from bolts.sinks.http.retries import AskedToWait, DeliveryRefused, Retries
 from topology.clients.addresses import without_secrets
 from topology.clients.errors import ServerAway, invalid
@@ -21,28 +21,30 @@ from topology.text import printable
 RETRY_AFTER_MAX_S: Final = 300.0  # seconds that a server may ask us to wait
 SAID_BYTES: Final = 1_024  # bytes of an answer that are read …
 SAID_MAX: Final = 200  # … and characters of it that a sentence repeats
-HIDDEN_MIN: Final = 8  # characters of a secret's part that an answer must not show
-SCHEMES: Final = ("http", "https")
+PORTS: Final = {"http": 80, "https": 443}
+OF_THE_CONNECTION: Final = ("connection", "content-length", "host", "transfer-encoding")  # headers
 
 
 class HttpUrl:
     """An address, and how people may see it. A `Secret` is shown without its path, which may be one, as Slack's is.
 
-    Two are equal if their addresses are. Raises ConfigurationError, which begins with `needed_by`, for a text that is
-    no URL.
+    `origin` is its scheme, host and port. Two are equal if their addresses are. Raises ConfigurationError, which begins
+    with `needed_by`, for a text that is no URL.
     """
 
-    __slots__ = ("secret", "where")
+    __slots__ = ("origin", "secret", "where")
 
     def __init__(self, needed_by: str, url: "str | Secret") -> None:
         self.secret = Secret(url) if isinstance(url, str | Secret) else Secret("")
-        self.where = without_secrets(self.secret)
-        if not _is_url(self.secret.reveal()):
+        address = self.secret.reveal()
+        self.where = without_secrets(address)
+        if not _is_url(address):
             shown = f", not {self.where!r:.200}" if isinstance(url, str) else ""
             raise invalid(f"{needed_by}: url is http://HOST/PATH or https://HOST/PATH{shown}")
         if isinstance(url, Secret):
-            parts = urlsplit(self.secret.reveal())
-            self.where = printable(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}")
+            self.where = "/".join(self.where.split("/", 3)[:3])
+        parts = urlsplit(address)
+        self.origin = f"{parts.scheme}://{parts.hostname}:{parts.port or PORTS[parts.scheme]}"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, HttpUrl) and self.secret == other.secret
@@ -54,7 +56,7 @@ class HttpUrl:
 def _is_url(text: str) -> bool:
     try:
         parts = urlsplit(text)
-        is_whole = parts.scheme in SCHEMES and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        is_whole = parts.scheme in PORTS and bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
         return False
     return is_whole and text.isprintable() and " " not in text
@@ -66,10 +68,21 @@ def checked_headers(needed_by: str, headers: Mapping[str, "str | Secret"] | None
     for name, value in (headers or {}).items():
         if not isinstance(name, str) or not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
             raise invalid(f"{needed_by}: {name!r:.80} is no name of a header")
+        if name.lower() in OF_THE_CONNECTION:
+            raise invalid(f"{needed_by}: the header {name} is set by the HTTP client itself, so it can't be given")
         if not isinstance(value, str | Secret) or not (secret := Secret(value)).reveal().isprintable():
             raise invalid(f"{needed_by}: the header {name} is a text of one line")
         found[name] = secret
     return found
+
+
+def merged_headers(
+    usual: Mapping[str, "str | Secret"], given: Mapping[str, "str | Secret"]
+) -> dict[str, "str | Secret"]:
+    """Return the headers of a request: those that are given, and the usual ones of other names, in letters of either
+    case."""
+    names = {name.lower() for name in given}
+    return {name: value for name, value in usual.items() if name.lower() not in names} | {**given}
 
 
 class HttpClient:
@@ -124,8 +137,8 @@ class HttpClient:
             raise DeliveryRefused(f"{url.where} can't be used: {type(error).__name__}") from None
         if status in self._retries.ok:
             return
-        secrets = [url.secret, *hidden, *(value for value in headers.values() if isinstance(value, Secret))]
-        why = f"{url.where} answers {_told(status, said, secrets)}"
+        secrets = [*hidden, *(value for value in headers.values() if isinstance(value, Secret))]
+        why = f"{url.where} answers {_told(status, said, hidden_parts(url.secret, secrets))}"
         if status not in self._retries.again:
             raise DeliveryRefused(why)
         if (after_s := retry_after_s(after, self._clock.utc())) > 0:
@@ -148,14 +161,13 @@ async def _first_bytes(content: Any) -> bytes:
     return said
 
 
-def _told(status: int, said: bytes, secrets: list[Secret]) -> str:
-    """Return a status and the begin of an answer, in one line and without these secrets."""
+def _told(status: int, said: bytes, hidden: Sequence[str]) -> str:
+    """Return a status and the begin of an answer, in one line and without these texts."""
     with contextlib.suppress(ValueError):
         status_text = f"{status} {HTTPStatus(status).phrase}"
-        text = said.decode("utf-8", "replace")
-        for hidden in {part for secret in secrets for part in re.split(r"[\s/?&=]+", secret.reveal())}:
-            if len(hidden) >= HIDDEN_MIN:
-                text = text.replace(hidden, "…")
+        text = without_parts(said.decode("utf-8", "replace"), hidden)
+        if len(said) >= SAID_BYTES and hidden:  # the last one may be cut, and is not found then
+            text = text[: -len(hidden[0])]
         text = printable(" ".join(text.split()))[:SAID_MAX]
         return f"{status_text}: {text}" if text else status_text
     return str(status)

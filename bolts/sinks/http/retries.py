@@ -39,7 +39,7 @@ class Retries:
         WebHook(url, retries=Retries(for_s=60.0, outage_s=3600.0))
 
     for_s     Seconds for which a record is tried again that fails while others are delivered, so the fault may be its
-              own. Then it becomes a dead letter. None: for ever.
+              own, or that of its receiver, if there are several. Then it becomes a dead letter. None: for ever.
     outage_s  Seconds after which a record becomes a dead letter though its receiver is away for all. None: never. The
               sink then waits for the receiver, and the sources pause.
     ok        Statuses that say: delivered.

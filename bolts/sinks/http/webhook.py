@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from bolts.sinks.http.client import HttpClient, HttpUrl, checked_headers
+from bolts.sinks.http.client import HttpClient, HttpUrl, checked_headers, merged_headers
 from bolts.sinks.http.delivering import DeliveringSink
 from bolts.sinks.http.parcels import Gathering, HeldOutput, InOrder
 from bolts.sinks.http.requests import Receiver
@@ -41,12 +41,16 @@ class WebHook(DeliveringSink):
     Requests are begun in the order of the records. Those that are under way together may arrive in another order, and
     one that fails is sent again later.
 
+    If `url` is a function, each origin (scheme, host and port) is a receiver by itself: while one is away or asks for
+    time, records for the others are sent. A record whose receiver is away while others take theirs becomes a dead
+    letter after `for_s`. All receivers share `concurrency`, `rate` and the room for records that wait.
+
     url      http://HOST/PATH or https://, or a function of the record that returns it. A Secret is shown without its
              path.
     body     A function that makes the body of a record, as bytes or str. None: a JSON object.
     batch    Records of a request at most. With more than 1, a body is a JSON array; the key is that of the request, and
              other requests may be made of the same records after a crash.
-    headers  More headers. Values may be Secrets.
+    headers  More headers, but Host and those of the connection. Values may be Secrets.
     secret   Signs each request as Standard Webhooks does, by the headers webhook-id, webhook-timestamp and
              webhook-signature. `whsec_…`, or several, while a new one takes the place of an old one.
     concurrency  Requests under way at once.
@@ -108,7 +112,7 @@ class WebHook(DeliveringSink):
             raise BadValue(refused[0])
         message = made[0][1]
         to = self._url_of(self.url, tup.record) if callable(self.url) else None
-        return HeldOutput(message.key, message.body, tup.record, to=to)
+        return HeldOutput(message.key, message.body, tup.record, to=to, origin=to.origin if to is not None else "")
 
     def _url_of(self, function: Callable[[Any], Any], record: Record) -> HttpUrl:
         try:
@@ -141,10 +145,8 @@ class WebHookReceiver:
         headers: dict[str, str | Secret] = {"Content-Type": "application/json", "Idempotency-Key": key}
         if sink.secret:
             headers |= signed_headers(sink.secret, key, int(self._clock.utc().timestamp()), body)
-        names = {name.lower() for name in sink.headers}
-        headers = {name: value for name, value in headers.items() if name.lower() not in names} | {**sink.headers}
         url = sink.url if isinstance(sink.url, HttpUrl) else outputs[0].to
-        await self._client.post(url, body, headers)
+        await self._client.post(url, body, merged_headers(headers, sink.headers))
 
     async def close(self) -> None:
         """See `Receiver.close`."""

@@ -13,6 +13,8 @@ from topology.clients.errors import invalid
 from topology.records import Record, field_types
 
 NAME_BYTES_MAX: Final = 200  # bytes of a folder's name; file systems take 255
+PATH_BYTES_MAX: Final = 700  # bytes of the folder's path; S3 takes 1,024 for the sink's path, this one and the file
+DEPTH_MAX: Final = 32  # folders, one in the other
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"  # how a folder's name says None
 _ESCAPED: Final = re.compile(r"""[\x00-\x1f"#%'*/:=?\\{\[\]^\x7f]""")
 
@@ -46,7 +48,7 @@ class Partitions:
     def folder(self, record: Any) -> str:
         """Return the path below the sink's folder, with slashes; empty if there are no partitions. Raises BadValue."""
         if self._function is None:
-            return "/".join([f"{field}={_named(field, getattr(record, field))}" for field in self.fields])
+            return _whole([f"{field}={_named(field, getattr(record, field))}" for field in self.fields])
         try:
             made = self._function(record)
         except Exception as error:  # the user's code may raise anything
@@ -55,7 +57,7 @@ class Partitions:
         good = bool(parts) and all(part and part[0] not in "._" and not set(part) & set("\\\0") for part in parts)
         if not good or not made.isprintable():
             raise BadValue(f"its partition is {shown(made)}, and a relative path is wanted, such as day=2026-03-01")
-        return "/".join(_short(part) for part in parts)
+        return _whole([_short(part) for part in parts])
 
 
 def _named(field: str, value: Any) -> str:
@@ -68,6 +70,15 @@ def _named(field: str, value: Any) -> str:
         raise BadValue(f"{field}: {shown(value)} names no folder; partition by {wanted}, or by a function")
     name = str(value).lower() if isinstance(value, bool) else text(str(value))
     return _short(_ESCAPED.sub(lambda mark: f"%{ord(mark[0]):02X}", name))
+
+
+def _whole(parts: Sequence[str]) -> str:
+    path = "/".join(parts)
+    if len(path.encode()) > PATH_BYTES_MAX:
+        raise BadValue(f"its partition {shown(path)} is too long: a path may have {PATH_BYTES_MAX} bytes")
+    if len(parts) > DEPTH_MAX:
+        raise BadValue(f"its partition {shown(path)} has more than {DEPTH_MAX} folders, one in the other")
+    return path
 
 
 def _short(name: str) -> str:

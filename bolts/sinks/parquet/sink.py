@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Never
 from bolts.sinks.batching import ANSWERED_AT_ONCE, BatchingSink
 from bolts.sinks.contract import SinkStore
 from bolts.sinks.parquet.partitions import PartitionBy, Partitions
-from bolts.sinks.parquet.places import place_of
+from bolts.sinks.parquet.places import check_url, place_of
 from bolts.sinks.parquet.store import ParquetStore
 from topology.clients.errors import invalid
 from topology.clients.extras import client
@@ -49,16 +49,18 @@ class ParquetSink(BatchingSink):
     has the key of its row and is dropped, also in a later run: `open` reads the keys of the files. A value that a
     column would change is refused, and fails alone.
 
-    path     A folder, which is made if its parent is there; or a URL of pyarrow's: `s3://BUCKET/PATH`. As a Secret if
-             it has a password.
+    path     A folder, which is made if its parent is there, also as `file:///PATH` with percent-escapes; or a URL of
+             pyarrow's: `s3://BUCKET/PATH`. As a Secret if it has a password.
     rows_per_file, seconds_per_file  See above. At most 60 seconds, and less than drain_timeout_s.
     partition_by  A field, or several, whose values name the folders of files: `country=NO/…`. Or a function of the
-             record that returns a relative path. Fields that name folders are not in the files.
+             record that returns a relative path, of up to 700 bytes and 32 folders. Fields that name folders are not in
+             the files.
     compression  zstd, snappy, gzip, lz4, brotli or none.
     remembers_s  Seconds for which a file's keys are known; a replay after that is stored again. None: for ever.
              `open` reads 24 bytes for each row of files that are so old.
     filesystem  A function that returns a pyarrow.fs.FileSystem, in which `path` is a path: for credentials, other
-             servers, or fsspec. It has to show a file only when its stream is closed, and whole.
+             servers, or fsspec. It has to show a file only when its stream is closed, and whole. Each of its errors
+             counts as an outage.
 
     One task, one sink, one process writes a folder, under a lock. Nothing locks a store of objects: there the user has
     to take care. Memory: the rows of three files at most, and 30 MB for keys.
@@ -92,6 +94,8 @@ class ParquetSink(BatchingSink):
         self._path = path if isinstance(path, Secret) else Secret(fspath(path))
         if not self._path.reveal():
             raise invalid("ParquetSink: path is a folder or a URL, not an empty text")
+        if filesystem is None:
+            check_url(self._path)
         self._partitions = Partitions(partition_by)
         self.compression, self.remembers_s, self.filesystem = compression, remembers_s, filesystem
         self._files: ParquetStore | None = None

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from xxhash import xxh3_64
 
-from bolts.sinks.contract import StoreAway, Written
+from bolts.sinks.contract import SinkStoreBroken, StoreAway, Written
 from bolts.sinks.keys import WriteCounts, split_keys
 from bolts.sinks.parquet.partitions import Partitions
-from bolts.sinks.parquet.places import FilePlace
+from bolts.sinks.parquet.places import FilePlace, line_of
 from bolts.sinks.parquet.remembered import RememberedKeys
 from bolts.sinks.parquet.table import ParquetTable, is_key_column
 from bolts.sinks.rows import SinkRow, entries_of, refuse, tell_refused
@@ -25,6 +25,7 @@ from bolts.sinks.values import BadValue
 from topology.clients.errors import invalid, refused
 from topology.components import Clock
 from topology.core.tuples import Tuple
+from topology.errors import ConfigurationError
 from topology.records import Record
 
 READ_AT_ONCE: Final = 65_536  # keys of a file that are in memory as it is read
@@ -88,7 +89,12 @@ class ParquetStore:
             else:
                 folders.setdefault(folder, []).append(entry)
         for folder, rows in folders.items():
-            self._put(folder, rows)
+            try:
+                self._put(folder, rows)
+            except BadValue as error:  # the path of the sink's folder is long too
+                for row in rows:
+                    refuse(row, f"{row.table.cls.__name__}: {error}")
+                continue
             written.tally.divergent += [key.hex() for key in self._known.add([row.key for row in rows])]
             written.tally.stored += len(rows)
             written.tally.duplicates += sum(len(row.places) - 1 for row in rows)
@@ -120,8 +126,8 @@ class ParquetStore:
         self.files += 1
 
     def _read(self, name: str, with_keys: bool) -> None:
-        """Take note of the columns and keys of a file. Raises ConfigurationError for one that is damaged or not
-        ours."""
+        """Take note of the columns and keys of a file. Raises StoreAway, and ConfigurationError for one that is damaged
+        or not ours."""
         try:
             with self.place.read(name) as file:
                 parquet = self._arrow.parquet.ParquetFile(file, page_checksum_verification=True)
@@ -134,11 +140,12 @@ class ParquetStore:
                     joined = b"".join(batch.column(0).to_pylist())
                     self._known.add([*split_keys(joined)])
                     self._make_room()
-        except (self._arrow.ArrowInvalid, OSError) as error:
-            said = " ".join(str(error).split())[:200]
-            if isinstance(error, OSError) and not self.place.is_damage(error):
-                raise StoreAway(f"{name} in {self.place.where} can't be read: {said}") from error
-            raise refused(f"ParquetSink: {name} in {self.place.where} is damaged: {said}") from error
+        except (ConfigurationError, StoreAway, SinkStoreBroken):
+            raise
+        except (self._arrow.ArrowInvalid, *self.place.faults) as error:
+            if not isinstance(error, self._arrow.ArrowInvalid) and not self.place.is_damage(error):
+                raise StoreAway(f"{name} in {self.place.where} can't be read: {line_of(error)}") from error
+            raise refused(f"ParquetSink: {name} in {self.place.where} is damaged: {line_of(error)}") from error
 
     def _make_room(self) -> None:
         self._known.make_room(self.place.scratch, self._clock.monotonic())

@@ -12,6 +12,7 @@ from bolts.sinks.keys import sink_keys
 from bolts.sinks.publishing.publisher import Outgoing
 from bolts.sinks.rows import places_by_class
 from bolts.sinks.values import BadValue, plain, plain_columns
+from topology.clients.registry.bodies import RegistryBody
 from topology.core.tuples import Tuple
 from topology.records import Record, field_types
 
@@ -27,6 +28,12 @@ class BodyEncoder:
     def __init__(self, body: Body | None = None) -> None:
         self._body = body
         self._shapes: dict[type[Record], Callable[[Sequence[Any]], list[bytes]]] = {}
+
+    async def open(self) -> None:
+        """Register the schema, if bodies have one. May be called again. Raises ServerAway, and ConfigurationError for
+        what the user has to fix."""
+        if isinstance(self._body, RegistryBody):
+            await self._body.open()
 
     def messages(self, tuples: Sequence[Tuple[Any]], refused: dict[int, str]) -> list[tuple[int, Outgoing]]:
         """Return place and message of each tuple, in their order. Enters the reason for each that has none into

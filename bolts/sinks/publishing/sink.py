@@ -55,8 +55,9 @@ class PublisherStore:
         self._recent = RecentKeys()
 
     async def open(self) -> None:
-        """Connect."""
+        """Connect, and register the schema of bodies, if they have one."""
         await self._publisher.open()
+        await self._encoder.open()
 
     async def write(self, tuples: Sequence[Tuple[Any]]) -> Written:
         """Send what was not sent before, each message once (C9)."""

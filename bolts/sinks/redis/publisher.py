@@ -25,17 +25,25 @@ class Target:
 
 
 class RedisPublisher:
-    """Streams and channels; see `Publisher`."""
+    """Streams and channels; see `Publisher`.
+
+    A call that is made again, as the replicas are too slow, adds no entry again that Redis has answered on the same
+    connection. After a lost connection it does: a server that was restarted, or a replica that took over, may lack it.
+    """
 
     def __init__(self, calls: RedisCalls, target: Target) -> None:
         self._calls, self._to = calls, target
+        self._added: set[str] = set()  # keys of entries that this connection has added, without replicas' answers yet
         self.where = f"{target.kind} {target.name} of {calls.server.where}"
 
     async def open(self) -> None:
         """See `Publisher.open`. Also checks that the target is a stream or free, and what this user may do."""
         to = self._to
         found = await self._calls.open()
-        if not found or to.kind == "channel":
+        if not found:
+            return
+        self._added.clear()
+        if to.kind == "channel":
             return
         try:
             if found not in ("none", "stream"):
@@ -52,6 +60,7 @@ class RedisPublisher:
         """See `Publisher.publish`."""
         published = Published({})
         await self.open()
+        self._added &= {message.key for message in messages}
         for begin, end in rounds([len(message.body) for message in messages]):
             part = messages[begin:end]
             for at, said in enumerate(await self._sent(part), begin):
@@ -61,6 +70,7 @@ class RedisPublisher:
                 else:
                     published.known += said == 0
         await self._calls.replicated()
+        self._added.clear()
         return published
 
     async def _sent(self, messages: Sequence[Outgoing]) -> list[Any]:
@@ -72,12 +82,25 @@ class RedisPublisher:
             answers = await self._calls.all([("PUBLISH", to.name, message.body) for message in messages])
             return [each if isinstance(each, redis.RedisRefusal) else 1 for each in answers]
         if not to.remembers_s:
-            length = () if to.max_length is None else ("MAXLEN", "~", to.max_length)
-            adds = [("XADD", to.name, *length, "*", *_fields(message)) for message in messages]
-            return [each if isinstance(each, redis.RedisRefusal) else 1 for each in await self._calls.all(adds)]
+            return await self._appended(messages)
         parts = [messages[at : at + CALL_RECORDS] for at in range(0, len(messages), CALL_RECORDS)]
         said = await self._calls.scripts(STREAM, [self._call(part) for part in parts])
         return flat(said, parts)
+
+    async def _appended(self, messages: Sequence[Outgoing]) -> list[Any]:
+        """Add an entry for each message of which this call has none yet. Return as `_sent` does."""
+        to = self._to
+        length = () if to.max_length is None else ("MAXLEN", "~", to.max_length)
+        fresh = [message for message in messages if message.key not in self._added]
+        adds = [("XADD", to.name, *length, "*", *_fields(message)) for message in fresh]
+        answers = await self._calls.all(adds) if adds else []
+        refused = {
+            message.key: answer
+            for message, answer in zip(fresh, answers, strict=True)
+            if isinstance(answer, redis.RedisRefusal)
+        }
+        self._added |= {message.key for message in fresh} - refused.keys()
+        return [refused.get(message.key, 1) for message in messages]
 
     def _call(self, messages: Sequence[Outgoing]) -> list[Any]:
         to = self._to

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from bolts.sinks.batching import BATCH
@@ -19,7 +20,9 @@ STUCK_S: Final = 60.0
 # connections that were lost one after the other while messages waited, without an acknowledgement of any: after so many
 # messages are sent one at a time …
 ALONE_AFTER: Final = 3
-BLAMED_AFTER: Final = 6  # … and after so many the one that is sent is refused
+BLAMED_AFTER: Final = 6  # … and one that has lost so many connections alone is refused, …
+# … if the server works meanwhile: it acknowledges another message, or so many seconds have passed
+BLAMED_S: Final = 60.0
 KEY: Final = "kedge-key"  # user properties of a message
 RECORD: Final = "kedge-record"
 NO_TOPIC: Final = "its topic is a text without + and #, of at most 65,535 bytes"
@@ -74,11 +77,19 @@ class MqttSink(PublishingSink):
         return MqttPublisher(self)
 
 
+@dataclass
+class LostAlone:
+    """Connections that were lost while one message, and no other, waited. `first_at`: loop time of the first."""
+
+    first_at: float
+    count: int = 0
+
+
 class MqttPublisher:
     """One connection; see `Publisher`.
 
     A call that is made again knows what it has sent: it sends only what was lost with a connection, or what the
-    server did not take.
+    server did not take. A message that was lost alone comes after all others.
     """
 
     def __init__(self, sink: MqttSink) -> None:
@@ -86,12 +97,14 @@ class MqttPublisher:
         self._sink = sink
         self.where = f"{sink.topic} of {sink.access.where}" if isinstance(sink.topic, str) else sink.access.where
         self._client: mqtt.MqttClient | None = None
-        self._window = 1  # messages that may wait for their acknowledgements
+        self._window = self._window_max = 1  # messages that may wait for their acknowledgements; what the server takes
         self._sent: dict[str, int] = {}  # key → number, of the messages that wait for an acknowledgement
         self._keys: dict[int, str] = {}  # number → key
         self._known: dict[str, str] = {}  # key → the reason for which it is refused; "" if it is acknowledged
         self._passing = ""  # the reason for which the server does not take messages now
         self._losses = 0  # connections that were lost since the last acknowledgement, while messages waited
+        self._suspects: dict[str, LostAlone] = {}  # by key
+        self._acknowledged_at = float("-inf")  # loop time of the last acknowledgement
         self._news = asyncio.Event()
         self._heard_at = 0.0  # loop time of the last acknowledgement, or of the last message that was sent
 
@@ -115,17 +128,24 @@ class MqttPublisher:
         except BaseException:
             await self.close()
             raise
-        self._window = min(getattr(made.takes, "ReceiveMaximum", mqtt.WINDOW_MAX), mqtt.WINDOW_MAX)
-        if self._losses >= ALONE_AFTER:
-            self._window = 1
+        self._window_max = min(getattr(made.takes, "ReceiveMaximum", mqtt.WINDOW_MAX), mqtt.WINDOW_MAX)
+        self._window = 1 if self._losses >= ALONE_AFTER or self._suspects else self._window_max
         made.when_lost(self._news.set)
 
     def _note_loss(self, made: mqtt.MqttClient) -> None:
-        """Look for a message that makes the server close the connection: some servers do so in place of an answer."""
+        """Look for a message that makes the server close the connection: some servers do so in place of an answer. If
+        the server loses all connections, no message is to blame."""
         self._losses += bool(self._sent)
-        if self._losses >= BLAMED_AFTER and len(self._sent) == 1:
-            (key,) = self._sent
+        if len(self._sent) != 1:
+            return
+        (key,) = self._sent
+        now = asyncio.get_running_loop().time()
+        lost = self._suspects.setdefault(key, LostAlone(now))
+        lost.count += 1
+        works = self._acknowledged_at > lost.first_at or now - lost.first_at >= BLAMED_S
+        if lost.count >= BLAMED_AFTER and works:
             self._known[key] = f"the server closes the connection each time that it is sent ({made.why})"
+            del self._suspects[key]
             self._losses = 0
 
     async def publish(self, messages: Sequence[Outgoing]) -> Published:
@@ -135,8 +155,9 @@ class MqttPublisher:
         assert made is not None, "open"
         keys = {message.key for message in messages}
         self._known = {key: why for key, why in self._known.items() if key in keys}
+        self._suspects = {key: lost for key, lost in self._suspects.items() if key in keys}
         self._passing = ""
-        for message in messages:
+        for message in self._suspects_last(messages):
             if message.key in self._known or message.key in self._sent:
                 continue
             while len(self._sent) >= self._window:
@@ -148,7 +169,16 @@ class MqttPublisher:
             raise ServerAway(f"{self._sink.access.where} does not take messages now: {self._passing}")
         refusals = {at: why for at, message in enumerate(messages) if (why := self._known[message.key])}
         self._known = {}
+        self._window = self._window_max
         return Published(refusals)
+
+    def _suspects_last(self, messages: Sequence[Outgoing]) -> Sequence[Outgoing]:
+        """Return the messages in their order, and last those that were lost alone: the others show if the server
+        works."""
+        if not self._suspects:
+            return messages
+        losses = {key: lost.count for key, lost in self._suspects.items()}
+        return sorted(messages, key=lambda message: losses.get(message.key, 0))
 
     def _send(self, made: mqtt.MqttClient, message: Outgoing) -> None:
         """Begin to send a message, or note why it cannot be sent."""
@@ -186,8 +216,9 @@ class MqttPublisher:
         if made is not self._client or key is None:
             return
         del self._sent[key]
-        self._heard_at = asyncio.get_running_loop().time()
+        self._heard_at = self._acknowledged_at = asyncio.get_running_loop().time()
         self._losses = 0
+        self._suspects.pop(key, None)
         code, name = reason
         if code in mqtt.PASSING:
             self._passing = name

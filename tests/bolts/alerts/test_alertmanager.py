@@ -10,6 +10,7 @@ from alert_kit import NOON, SOON_S, Incident, many, tuples
 from hook_kit import HookServer, Posted, hook_server
 
 from bolts.alerts.alertmanager import Alertmanager
+from bolts.sinks.http.retries import Retries
 from topology.errors import ConfigurationError
 from topology.secrets import Secret
 from topology.testing.sinks.driver import RecordedAnswers, feed, give, opened, within
@@ -57,6 +58,42 @@ async def test_an_alert_is_posted_as_the_api_wants_it(server: HookServer) -> Non
             "generatorURL": "https://kedge.example/api",
         }
     ]
+
+
+async def test_a_header_that_is_given_takes_the_place_of_the_usual_one_in_letters_of_either_case(
+    server: HookServer,
+) -> None:
+    headers = {"content-type": "application/json; charset=utf-8", "IDEMPOTENCY-KEY": "mine"}
+    await sent(an_alertmanager(server, headers=headers), Incident("api", "down"))
+    (posted,) = server.posted
+    given = {name.lower(): value for name, value in posted.headers.items()}
+    assert (given["content-type"], given["idempotency-key"]) == ("application/json; charset=utf-8", "mine")
+    assert (posted.names.count("content-type"), posted.names.count("idempotency-key")) == (1, 1)
+
+
+async def test_an_alert_that_fails_once_after_a_message_was_divided_is_sent_again(server: HookServer) -> None:
+    """The message failed before it was refused; the refusals of its parts are no deliveries of others."""
+    failed_once: set[str] = set()
+
+    def answers(posted: Posted) -> int | None:
+        services = [alert["labels"]["service"] for alert in posted.json]
+        if len(server.posted) == 1:
+            return 503
+        if "bad" in services:
+            return 400
+        if len(services) == 1 and services[0] not in failed_once:
+            failed_once.add(services[0])
+            return 503
+        return None
+
+    server.answers = answers
+    incidents = [Incident(name, "down") for name in ("first", "bad", "third", "fourth")]
+    async with opened(an_alertmanager(server, retries=Retries(for_s=0.0))) as sink:
+        out = RecordedAnswers()
+        await give(sink, tuples(incidents), out)
+        assert await within(SOON_S, lambda: len(out.acked) + len(out.failed) == 4)
+    assert [tup.record.service for tup, _ in out.failed] == ["bad"]
+    assert failed_once >= {"first"}
 
 
 async def test_an_alert_is_over_at_the_end_that_its_record_knows(server: HookServer) -> None:

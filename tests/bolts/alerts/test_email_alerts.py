@@ -272,6 +272,67 @@ async def test_an_address_that_is_greylisted_gets_the_mail_later_and_the_others_
     assert len({mail.message["Message-ID"] for mail in server.mails}) == 1
 
 
+def puts_off(server: SmtpServer, address: str, at: str, then: str) -> None:
+    """Answer the address by 450 once, and at the next attempt the command `at` by `then`."""
+    asked = [0]
+
+    def replies(name: str, rest: str) -> str | None:
+        if name == "RCPT" and address in rest:
+            asked[0] += 1
+            if asked[0] == 1:
+                return "450 greylisted"
+        return then if name == at and asked[0] > 1 else None
+
+    server.replies = replies
+
+
+@pytest.mark.parametrize("at", ["RCPT", "BODY"])
+async def test_an_alert_is_refused_if_its_only_address_is_put_off_first_and_then_refused(
+    server: SmtpServer, at: str
+) -> None:
+    puts_off(server, "ops@", at, "550 no such user")
+    async with opened(an_email(server)) as sink:
+        out = RecordedAnswers()
+        await give(sink, tuples(many(1)), out)
+        assert await within(SOON_S, lambda: bool(out.acked or out.failed))
+    assert not server.mails
+    assert not out.acked
+    assert "550 no such user" in out.failed[0][1]
+
+
+async def test_an_alert_is_refused_if_all_its_addresses_are_though_at_different_attempts(server: SmtpServer) -> None:
+    asked: list[str] = []
+
+    def replies(name: str, rest: str) -> str | None:
+        if name != "RCPT":
+            return None
+        asked.append(rest)
+        return "450 greylisted" if "grey" in rest and asked.count(rest) == 1 else "550 no such user"
+
+    server.replies = replies
+    async with opened(an_email(server, to=["grey@example.org", "gone@example.org"])) as sink:
+        out = RecordedAnswers()
+        await give(sink, tuples(many(1)), out)
+        assert await within(SOON_S, lambda: bool(out.acked or out.failed))
+    assert not out.acked
+    assert "refuses all addresses: grey@example.org: 550 no such user" in out.failed[0][1]
+    assert sum("gone" in rest for rest in asked) == 1, "a refused address is not asked for again"
+
+
+@pytest.mark.parametrize("at", ["RCPT", "BODY"])
+async def test_an_alert_that_one_address_has_got_is_acked_though_the_other_is_refused_later(
+    server: SmtpServer, at: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    puts_off(server, "grey@", at, "550 no such user")
+    async with opened(an_email(server, to=["grey@example.org", "ops@example.org"])) as sink:
+        out = RecordedAnswers()
+        await give(sink, tuples(many(1)), out)
+        assert await within(SOON_S, lambda: bool(out.acked or out.failed))
+    assert len(out.acked) == 1
+    assert [mail.recipients for mail in server.mails] == [("ops@example.org",)]
+    assert "does not take a mail for 1 of 2 addresses: grey@example.org: 550 no such user" in caplog.text
+
+
 @pytest.mark.parametrize("at", ["EHLO", "MAIL", "DATA", "QUIT"])
 async def test_a_server_that_hangs_is_given_up_after_timeout_s(server: SmtpServer, at: str) -> None:
     async with opened(an_email(server, timeout_s=0.5)) as sink:

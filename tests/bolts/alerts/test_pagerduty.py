@@ -129,6 +129,21 @@ async def test_long_texts_fit_what_the_api_takes(server: HookServer) -> None:
     assert len(event["dedup_key"]) == 48
 
 
+@pytest.mark.parametrize(
+    ("dedup_key", "why"),
+    [
+        (lambda incident: None, "its dedup_key is a text, and the function returned a NoneType"),
+        ("state", "its dedup_key is empty"),
+    ],
+)
+async def test_an_alert_without_a_name_fails_and_joins_no_incident(
+    server: HookServer, dedup_key: Any, why: str
+) -> None:
+    out = await sent(a_pager(server, dedup_key=dedup_key), Incident("api", ""), Incident("web", ""))
+    assert [text for _, text in out.failed] == [f"Reject: {why}"] * 2
+    assert not server.posted
+
+
 async def test_severity_and_details_may_depend_on_the_record(server: HookServer) -> None:
     pager = a_pager(server, severity="{state}", details=lambda incident: {"n": incident.number})
     out = await sent(pager, Incident("api", "warning", number=5), Incident("api", "terrible"))

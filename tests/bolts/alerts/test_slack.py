@@ -164,6 +164,38 @@ async def test_a_group_that_is_refused_is_divided_until_the_bad_alert_is_alone(s
     assert len(out.acked) == 12
 
 
+async def test_a_healthy_alert_of_a_merged_message_survives_one_failure_of_its_own(server: HookServer) -> None:
+    """The message of several groups has failed for longer than `for_s`; each alert that is alone then begins again."""
+    failed_once: list[str] = []
+
+    def answers(posted: Posted) -> int | None:
+        text = posted.json["text"]
+        if "bad" in text:
+            return 500
+        if text.startswith("good") and text not in failed_once:
+            failed_once.append(text)
+            return 503
+        return None
+
+    server.answers = answers
+    slack = a_slack(server, "{service}", group_by="service", per_minute=None, retries=Retries(for_s=0.5))
+    async with opened(slack) as sink:
+        sink._requests.crowded = True  # as if the limit had held them back: they are one message
+        out = RecordedAnswers()
+        await give(sink, tuples(Incident(name, "down") for name in ("bad", "good-1", "good-2", "good-3")), out)
+        assert await within(SOON_S, lambda: bool(server.posted))
+        assert server.posted[0].json["text"].startswith("*4 alerts*")
+        async with asyncio.timeout(SOON_S):
+            number = 10
+            while not out.failed:
+                number += 1
+                await give(sink, tuples([Incident(f"other-{number}", "down")], begin=number), out)
+                await asyncio.sleep(0.02)
+        assert await within(SOON_S, lambda: sum(tup.record.service.startswith("good") for tup in out.acked) == 3)
+    assert [tup.record.service for tup, _ in out.failed] == ["bad"]
+    assert failed_once
+
+
 async def test_a_replay_in_the_same_task_is_not_told_twice(server: HookServer) -> None:
     async with opened(a_slack(server)) as sink:
         for _ in range(2):

@@ -112,6 +112,19 @@ def test_a_name_that_is_the_same_for_all_records_is_refused(given: Any) -> None:
         name_maker("PagerDuty", "dedup_key", given)
 
 
+@pytest.mark.parametrize("made", [None, 7, b"api", ["api"]])
+def test_a_name_that_is_no_text_fails_its_record(made: Any) -> None:
+    name_of = name_maker("PagerDuty", "dedup_key", lambda incident: made)
+    with pytest.raises(BadValue, match=rf"its dedup_key is a text, and the function returned a {type(made).__name__}"):
+        name_of(DOWN)
+
+
+@pytest.mark.parametrize("given", ["state", "{state}", lambda incident: ""])
+def test_an_empty_name_fails_its_record(given: Any) -> None:
+    with pytest.raises(BadValue, match="its dedup_key is empty"):
+        name_maker("PagerDuty", "dedup_key", given)(Incident("api", ""))
+
+
 def test_a_time_of_another_format_has_no_zone_added() -> None:
     assert made("{at:%d.%m.}") == "01.03."
     assert datetime(2026, 3, 1, 12, tzinfo=UTC) == NOON
@@ -120,3 +133,7 @@ def test_a_time_of_another_format_has_no_zone_added() -> None:
 def test_a_long_text_is_cut() -> None:
     assert cut("abcdef", 6) == "abcdef"
     assert cut("abcdefg", 6) == "abcde…"
+
+
+def test_a_group_may_have_an_empty_name() -> None:
+    assert name_maker("Slack", "group_by", "service", empty=True)(Incident("", "down", number=7)) == ""

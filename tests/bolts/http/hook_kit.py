@@ -26,12 +26,14 @@ SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 
 @dataclass(frozen=True)
 class Posted:
-    """A request. `at`: seconds of `time.monotonic` when it came."""
+    """A request. `at`: seconds of `time.monotonic` when it came. `names`: of headers, in lower case, as often as they
+    are sent."""
 
     path: str
     headers: Mapping[str, str]
     body: bytes
     at: float
+    names: tuple[str, ...] = ()
 
     @property
     def json(self) -> Any:
@@ -122,7 +124,8 @@ class HookServer:
             self.under_way -= 1
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        posted = Posted(request.path_qs, dict(request.headers), await request.read(), time.monotonic())
+        names = tuple(name.lower() for name, _ in request.headers.items())
+        posted = Posted(request.path_qs, dict(request.headers), await request.read(), time.monotonic(), names)
         self.posted.append(posted)
         answer: Any = self.answers(posted) if self.answers is not None else None
         if asyncio.iscoroutine(answer):

@@ -21,10 +21,10 @@ def fails(circuit: Circuit, parcel: Parcel, now: float, error: ServerAway = AWAY
     return circuit.failed(parcel, error, circuit.delivered, now)
 
 
-def is_taken(circuit: Circuit) -> None:
+def is_taken(circuit: Circuit, now: float = 0.0) -> None:
     other = a_parcel()
     circuit.begins(other)
-    circuit.answered(other)
+    circuit.answered(other, now)
 
 
 def test_a_first_failure_is_the_receivers() -> None:
@@ -87,6 +87,30 @@ def test_probes_back_off_to_a_bound_and_an_answer_closes() -> None:
     assert not circuit.is_open
 
 
+def test_probes_that_are_new_do_not_make_the_pause_longer_and_repeated_ones_do() -> None:
+    circuit, parcel = Circuit(Random(0)), a_parcel()
+    fails(circuit, parcel, 0.0)
+    for _ in range(20):
+        now = circuit.until
+        fails(circuit, a_parcel(), now)
+        assert circuit.until - now <= 0.1
+    now = circuit.until
+    fails(circuit, parcel, now)
+    assert 0.1 <= circuit.until - now <= 0.2
+
+
+def test_time_of_an_outage_does_not_count_as_alone_though_the_record_was_not_tried_in_it() -> None:
+    circuit, parcel = Circuit(Random(0)), a_parcel()
+    circuit.begins(parcel)
+    is_taken(circuit)
+    assert circuit.failed(parcel, AWAY, 0, 10.0)
+    fails(circuit, a_parcel(), 20.0)
+    assert circuit.is_open
+    is_taken(circuit, 920.0)
+    fails(circuit, parcel, 930.0)
+    assert parcel.alone_s == 20.0
+
+
 def test_those_under_way_when_it_opens_do_not_make_the_pause_longer() -> None:
     circuit = Circuit(Random(0))
     parcels = [a_parcel() for _ in range(8)]
@@ -108,7 +132,7 @@ def test_time_counts_as_alone_only_between_two_failures_of_its_own() -> None:
     circuit, parcel = Circuit(Random(0)), a_parcel()
     fails(circuit, parcel, 0.0)
     fails(circuit, parcel, 10_000.0)
-    is_taken(circuit)
+    is_taken(circuit, 10_000.0)
     fails(circuit, parcel, 20_000.0)
     assert parcel.alone_s == 0.0, "an outage is over, which was not its own"
     is_taken(circuit)

@@ -41,8 +41,10 @@ class Told(DeliveringSink):
         concurrency: int = 4,
         retries: Retries = RETRIES,
         rate: tuple[float, float] | None = None,
+        origin: Callable[[int], str] = lambda number: "",
     ) -> None:
         super().__init__(concurrency=concurrency, retries=retries, rate=rate)
+        self.origin = origin
         self.answers, self.wait_s = answers, wait_s
         self.told: list[tuple[float, list[int]]] = []
         self.closed_with: list[str] = []
@@ -60,7 +62,8 @@ class Told(DeliveringSink):
 
     def _output(self, tup: Tuple[Count]) -> HeldOutput:
         (_, message), *_ = BodyEncoder().messages([tup], {})
-        return HeldOutput(message.key, message.body, tup.record, group="all" if self.wait_s else "")
+        group, origin = "all" if self.wait_s else "", self.origin(tup.record.number)
+        return HeldOutput(message.key, message.body, tup.record, group=group, origin=origin)
 
     async def deliver(self, outputs: Sequence[HeldOutput], key: str) -> None:
         numbers = [output.record.number for output in outputs]  # type: ignore[attr-defined]
@@ -170,6 +173,73 @@ def test_an_outage_in_the_life_of_a_poisonous_record_does_not_count_for_it() -> 
     sink, watch = Told(away_then_poisonous, retries=Retries(for_s=800.0)), Watch()
     run_topology(over(sink, 900, pause_s=2.0, tree_timeout_s=30.0), watch=watch, limit_s=8_000)
     assert_all(sink, watch, 900)
+
+
+@pytest.mark.parametrize("concurrency", [2, 4, 8])
+def test_a_good_record_is_delivered_soon_though_twice_as_many_as_the_places_hang_before_it(concurrency: int) -> None:
+    async def hangs(numbers: list[int], now: float) -> None:
+        if numbers[0] < 2 * concurrency and now < 60:
+            await asyncio.sleep(0.5)
+            raise ServerAway("it has not answered within 0.5 s")
+
+    sink, watch = Told(hangs, concurrency=concurrency), Watch()
+    run_topology(over(sink, 40), watch=watch, limit_s=4_000)
+    assert_all(sink, watch, 40)
+    assert sink.told[0][0] < 12.0, "14 attempts of half a second, and the pauses between them"
+
+
+def test_a_receiver_that_is_away_keeps_no_record_of_another_waiting() -> None:
+    async def away(numbers: list[int], now: float) -> None:
+        if numbers[0] % 2 and now < 600:
+            raise ServerAway("no route to the odd ones")
+
+    sink, watch = Told(away, origin=lambda number: str(number % 2)), Watch()
+    run_topology(over(sink, 80), watch=watch, limit_s=4_000)
+    assert_all(sink, watch, 80)
+    assert sorted(numbers[0] for at, numbers in sink.told if at < 5.0) == [*range(0, 80, 2)]
+    odd = [numbers[0] for _, numbers in sink.told if numbers[0] % 2]
+    assert len(odd) == 40
+
+
+def test_many_receivers_that_hang_leave_half_of_the_places_to_one_that_answers() -> None:
+    async def hangs(numbers: list[int], now: float) -> None:
+        await asyncio.sleep(1.0 if numbers[0] % 2 or now > 300 else 20.0)
+        if not numbers[0] % 2 and now < 300:
+            raise ServerAway("it has not answered within 20 s")
+
+    retries = Retries(for_s=None)
+    sink = Told(hangs, retries=retries, origin=lambda number: "good" if number % 2 else f"hangs {number % 20}")
+    watch = Watch()
+    run_topology(over(sink, 160, pause_s=1.0), watch=watch, limit_s=8_000)
+    assert_all(sink, watch, 160)
+    late = [at - number for at, (number,) in sink.told if number % 2 and number > 110]
+    assert max(late) < 10.0, "without that limit it is 200"
+
+
+def test_records_of_a_receiver_that_is_away_while_others_take_theirs_are_dead_after_for_s() -> None:
+    async def away(numbers: list[int], now: float) -> None:
+        if not numbers[0] % 10 and now < 1_500:
+            raise ServerAway("no route to the tens")
+
+    retries = Retries(for_s=300.0)
+    sink, watch = Told(away, retries=retries, origin=lambda number: "others" if number % 10 else "tens"), Watch()
+    run_topology(over(sink, 900, pause_s=1.0, tree_timeout_s=30.0), watch=watch, limit_s=8_000)
+    dead = sorted(letter.record.number for letter in watch.dead)  # type: ignore[attr-defined]
+    assert dead == [*range(0, dead[-1] + 1, 10)]
+    assert 560 < dead[-1] < 640, "later ones have not waited for 300 s while others were delivered"
+    assert "no route to the tens; its receiver has been away for" in str(watch.dead[0].failure)
+    told = sorted(number for _, numbers in sink.told for number in numbers)
+    assert told == [number for number in range(900) if number not in dead]
+
+
+def test_if_all_receivers_are_away_nothing_dies() -> None:
+    async def away(numbers: list[int], now: float) -> None:
+        if now < 900:
+            raise ServerAway("no route to host")
+
+    sink, watch = Told(away, retries=Retries(for_s=10.0), origin=lambda number: str(number % 3)), Watch()
+    run_topology(over(sink, 90), watch=watch, limit_s=4_000)
+    assert_all(sink, watch, 90)
 
 
 def test_while_inputs_come_slower_than_it_takes_them_none_waits() -> None:

@@ -199,6 +199,32 @@ async def test_a_poisonous_record_of_a_batch_dies_alone(server: HookServer) -> N
     assert [tup.record.number for tup, _ in out.failed] == [5]
 
 
+async def test_a_healthy_record_of_a_batch_that_failed_survives_one_failure_of_its_own(server: HookServer) -> None:
+    failed_once: set[int] = set()
+
+    def answers(posted: Posted) -> int | None:
+        numbers = [row["number"] for row in posted.json]
+        if 1 in numbers:
+            return 500
+        if len(numbers) == 1 and numbers[0] in (2, 3, 4) and numbers[0] not in failed_once:
+            failed_once.add(numbers[0])
+            return 503
+        return None
+
+    server.answers = answers
+    others = iter(range(1_000, 100_000))
+    async with opened(WebHook(server.url, batch=4, retries=Retries(for_s=0.5))) as sink:
+        out = RecordedAnswers()
+        await give(sink, deliveries(1, 2, 3, 4), out)
+        async with asyncio.timeout(SOON_S):
+            while not out.failed:
+                await give(sink, deliveries(next(others)), out)
+                await asyncio.sleep(0.01)
+        assert await within(SOON_S, lambda: {2, 3, 4} <= {*out.numbers})
+    assert [tup.record.number for tup, _ in out.failed] == [1]
+    assert 2 in failed_once
+
+
 async def test_an_outage_kills_nothing_however_short_the_patience_with_one_record(server: HookServer) -> None:
     server.stop()
     async with opened(WebHook(server.url, retries=Retries(for_s=0.0))) as sink:
@@ -233,6 +259,25 @@ async def test_a_url_that_is_away_for_some_records_does_not_stop_those_of_anothe
         await give(sink, deliveries(*range(200)), out)
         assert await within(SOON_S, lambda: len(out.acked) == 180)
         assert not out.failed
+
+
+async def test_a_receiver_that_asks_for_time_holds_up_no_other_and_is_named(server: HookServer) -> None:
+    busy = web.Response(status=429, headers={"Retry-After": "300"})
+    server.answers = lambda posted: busy if posted.path == "/busy" else None
+
+    def url(record: Any) -> str:
+        return f"http://localhost:{server.port}/busy" if record.number in (0, 10) else server.url
+
+    async with opened(WebHook(url, concurrency=4)) as sink:
+        out = RecordedAnswers()
+        await give(sink, deliveries(0), out)
+        assert await within(SOON_S, lambda: f"http://localhost:{server.port}/busy answers 429" in sink.away)
+        await give(sink, deliveries(*range(10, 40)), out)
+        assert await within(SOON_S, lambda: len(out.acked) == 29)
+        assert f"http://localhost:{server.port}/busy answers 429" in sink.away
+        assert not out.failed
+    assert attempts(server)[0] == 1
+    assert attempts(server)[10] == 0, "the time that it asks for is kept for all its records"
 
 
 async def test_an_answer_that_does_not_come_is_asked_for_again(server: HookServer) -> None:

@@ -1,5 +1,6 @@
 """What `WebHook` sends: bodies, headers, keys, signatures, addresses; and what it refuses before a run begins."""
 
+import base64
 import json
 import ssl
 import subprocess
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from hook_kit import SECRET, HookServer, hook_server, is_signed
 
+from bolts.sinks.http.client import HttpUrl, merged_headers
 from bolts.sinks.http.retries import Retries
 from bolts.sinks.http.signing import signed_headers
 from bolts.sinks.http.webhook import WebHook
@@ -78,6 +80,15 @@ async def test_headers_are_sent_and_their_secrets_are_not_shown(server: HookServ
     assert server.posted[0].headers["Authorization"] == "Bearer open-sesame"
     assert server.posted[0].headers["X-Team"] == "ops"
     assert "sesame" not in repr(vars(hook))
+
+
+def test_a_header_that_is_given_takes_the_place_of_the_usual_one_in_letters_of_either_case() -> None:
+    usual = {"Content-Type": "application/json", "Idempotency-Key": "key"}
+    assert merged_headers(usual, {"content-type": "text/plain", "X-Team": "ops"}) == {
+        "Idempotency-Key": "key",
+        "content-type": "text/plain",
+        "X-Team": "ops",
+    }
 
 
 async def test_a_request_is_signed_as_standard_webhooks_has_it(server: HookServer) -> None:
@@ -160,6 +171,60 @@ async def test_of_a_secret_url_no_path_is_shown_though_the_answer_repeats_it(ser
     assert "Bearer-of" not in why
 
 
+@pytest.mark.parametrize("password", ["hunter2-long-password", "a1b", "p:q+r", 'with "quotes"', "Grüße%", "Ends/word"])
+async def test_an_answer_that_repeats_the_user_and_the_password_of_a_url_does_not_show_them(
+    server: HookServer, password: str
+) -> None:
+    from urllib.parse import quote
+
+    from aiohttp import web
+
+    def echo(posted: Any) -> web.Response:
+        header = posted.headers["Authorization"]
+        login = base64.b64decode(header.split()[1]).decode("latin-1")
+        assert login == f"robot:{password}"
+        repeated = [*login.split(":", 1), login, quote(password, safe=""), header]
+        return web.Response(status=400, text=f"who is {json.dumps(repeated, ensure_ascii=False)}?")
+
+    server.answers = echo
+    url = f"http://robot:{quote(password, safe='')}@127.0.0.1:{server.port}/hook"
+    for address in (url, Secret(url)):
+        ((_, why),) = (await sent(WebHook(address), 1)).failed
+        assert why.split("answers ")[1] == '400 Bad Request: who is ["…", "…", "…", "…", "Basic …"]?'
+
+
+async def test_an_answer_shows_no_short_secret_of_a_header_nor_an_escaped_one_of_a_query(server: HookServer) -> None:
+    from aiohttp import web
+
+    echo = web.Response(
+        status=400, text="key short7x, Bearer t0k, user ann, pass swordfish, tok+en12345678, TOK%2BEN12345678"
+    )
+    server.answers = lambda posted: echo
+    headers = {
+        "X-Key": Secret("short7x"),
+        "X-Token": Secret("Bearer t0k"),
+        "X-Auth": Secret("Basic YW5uOnN3b3JkZmlzaA=="),
+    }
+    out = await sent(WebHook(f"{server.url}?t=tok%2Ben12345678", headers=headers), 1)
+    assert out.failed[0][1].endswith(": key …, …, user …, pass …, …, …")
+
+
+async def test_a_secret_that_the_end_of_what_is_read_cuts_is_not_shown(server: HookServer) -> None:
+    from aiohttp import web
+
+    echo = web.Response(status=400, text="no" + " " * 1_002 + "hunter2-long-password")
+    server.answers = lambda posted: echo
+    out = await sent(WebHook(server.url, headers={"X-Key": Secret("hunter2-long-password")}), 1)
+    assert out.failed[0][1].endswith("400 Bad Request: no")
+
+
+def test_a_secret_address_whose_password_ends_the_host_too_early_shows_no_part_of_it() -> None:
+    """`http://bob:12/RET@…` is an address of a host `bob` with the port 12."""
+    hook = a_hook(Secret("http://bob:12/RET@hooks.example/services/T0?token=hidden"))
+    assert isinstance(hook.url, HttpUrl)
+    assert hook.url.where == "http://hooks.example"
+
+
 def a_certificate(folder: Path) -> tuple[Path, Path]:
     """A certificate for localhost that it signs itself, and its key."""
     certificate, key = folder / "certificate.pem", folder / "key.pem"
@@ -212,6 +277,13 @@ def a_hook(url: Any = "http://127.0.0.1:9/hook", **arguments: Any) -> WebHook:
         ({"headers": {"a b": "c"}}, "'a b' is no name of a header"),
         ({"headers": {"a": "b\r\nc: d"}}, "the header a is a text of one line"),
         ({"headers": {"a": Secret("hidden\n")}}, "the header a is a text of one line"),
+        ({"headers": {"Content-Length": "5"}}, "the header Content-Length is set by the HTTP client itself"),
+        ({"headers": {"transfer-encoding": "chunked"}}, "the header transfer-encoding is set by the HTTP client"),
+        ({"headers": {"HOST": "a.example"}}, "the header HOST is set by the HTTP client"),
+        ({"headers": {"Connection": "close"}}, "the header Connection is set by the HTTP client"),
+        ({"url": "http://bob:hid/den@127.0.0.1/hook"}, "url is http://HOST/PATH"),
+        ({"url": "http://bob:hid#den@127.0.0.1/hook"}, "url is http://HOST/PATH"),
+        ({"url": "bob:hidden@127.0.0.1/hook?token=hidden"}, "url is http://HOST/PATH"),
         ({"secret": "hidden"}, "secret is whsec_ and base64 of 24 to 64 bytes"),
         ({"secret": "whsec_hidden"}, "secret is whsec_ and base64"),
         ({"secret": [SECRET, 7]}, "secret is whsec_ and base64"),
@@ -224,7 +296,7 @@ def test_a_wrong_argument_is_one_sentence(arguments: dict[str, Any], sentence: s
     text = str(caught.value)
     assert text.startswith("WebHook: ")
     assert sentence in text
-    assert "hidden" not in text
+    assert not any(part in text for part in ("hidden", "hid/den", "hid#den", "bob"))
     assert text.count("\n") == 0
 
 

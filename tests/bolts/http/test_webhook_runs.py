@@ -24,7 +24,7 @@ def assert_each_once(server: HookServer, count: int) -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
 def test_each_record_is_stored_once_though_the_server_fails_and_workers_are_killed(tmp_path: Path, count: int) -> None:
     random = Random(7)
 

@@ -22,6 +22,7 @@ from bolts.sinks.parquet.remembered import RememberedKeys
 from bolts.sinks.parquet.sink import ParquetSink
 from topology.errors import ConfigurationError
 from topology.records import Record
+from topology.secrets import Secret
 from topology.testing.sinks import SINK_CHECKS, check_sink
 from topology.testing.sinks.driver import (
     Answers,
@@ -183,6 +184,32 @@ async def test_a_function_cannot_lead_elsewhere(folder: Path, made: Any) -> None
     assert not files_of(folder.parent)
 
 
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        ("/".join(["abcdefgh"] * 600), "is too long: a path may have 700 bytes"),
+        ("/".join("a" * 40), "has more than 32 folders"),
+    ],
+)
+async def test_a_row_whose_folder_has_too_long_a_path_fails_alone(folder: Path, made: str, why: str) -> None:
+    sink = ParquetSink(folder, partition_by=lambda visit: made if visit.year == 2 else "good")
+    out = await stored(sink, visits(("NO", 1), ("SE", 2), ("DK", 3)))
+    assert [(tup.record.year, why in said) for tup, said in out.failed] == [(2, True)]
+    assert sorted(row["year"] for row in rows_of(folder)) == [1, 3]
+
+
+async def test_a_row_fails_alone_if_the_sinks_own_path_leaves_its_file_no_room(tmp_path: Path) -> None:
+    deep = tmp_path
+    while len(str(deep)) < 3_700:
+        deep /= "x" * 200
+    deep.mkdir(parents=True)
+    long = "/".join(["y" * 200] * 3)
+    sink = ParquetSink(deep, partition_by=lambda visit: long if visit.year == 2 else "good")
+    out = await stored(sink, visits(("NO", 1), ("SE", 2)))
+    assert [tup.record.year for tup in out.acked] == [1]
+    assert "would have too long a path" in out.failed[0][1]
+
+
 async def test_a_row_without_a_folder_fails_alone(folder: Path) -> None:
     def by(visit: Visit) -> str:
         return f"ratio={10 // visit.year}"
@@ -194,6 +221,12 @@ async def test_a_row_without_a_folder_fails_alone(folder: Path) -> None:
     assert sorted(row["country"] for row in rows_of(folder)) == ["DK", "NO"]
     out = await stored(ParquetSink(folder, partition_by="country"), visits(("", 1)))
     assert "country: '' names no folder" in out.failed[0][1]
+
+
+@pytest.mark.parametrize(("escaped", "name"), [("with%20space", "with space"), ("%C3%B8", "ø"), ("a%25b", "a%b")])
+async def test_a_file_url_may_have_percent_escapes(tmp_path: Path, escaped: str, name: str) -> None:
+    await stored(ParquetSink(f"file://{tmp_path}/{escaped}"), items(1))
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 # -- replays
@@ -282,6 +315,11 @@ async def test_what_a_killed_process_left_unfinished_is_removed_and_other_files_
         ({"remembers_s": 0}, "remembers_s is a number of seconds above 0, or None, not 0"),
         ({"partition_by": ("a", "a")}, "partition_by is a field"),
         ({"path": ""}, "path is a folder or a URL"),
+        ({"path": "s3://"}, "s3:// is no URL of a store of objects"),
+        ({"path": "s3://bucket:80/path"}, "s3://bucket:80/path is no URL of a store of objects"),
+        ({"path": Secret("s3://KEY:12/word@bucket/path")}, "s3://bucket/path is no URL of a store of objects"),
+        ({"path": Secret("gs://KEY:se#word@bucket/path")}, "in a password write %2F for /"),
+        ({"path": Secret("hdfs://ann:12?word@host/path")}, "hdfs://host/path is no URL of a store of objects"),
     ],
 )
 def test_a_wrong_argument_is_refused_in_one_sentence(settings: dict[str, Any], words: str) -> None:
@@ -290,6 +328,7 @@ def test_a_wrong_argument_is_refused_in_one_sentence(settings: dict[str, Any], w
     text = str(caught.value).partition("\n  next:")[0]
     assert text.startswith("ParquetSink: ")
     assert words in text
+    assert "word@" not in text
     assert "\n" not in text
 
 

@@ -23,6 +23,7 @@ from listener_kit import (
     sent,
     texts,
     until,
+    until_closed,
 )
 
 from spouts import Line
@@ -198,6 +199,43 @@ async def test_a_connection_begins_with_the_token_or_is_closed(
         assert "word" not in caplog.text
         assert "2 refused" in "".join(source.spout.summary())
         assert "word" not in repr(vars(source.spout))
+
+
+async def test_a_connection_without_a_token_gives_its_place_away_after_some_seconds(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("spouts.listeners.tcp.TOKEN_S", 0.3)
+    async with listening(Socket(FREE, token="word", max_connections=2)) as source:
+        port = source.spout.port
+        with (
+            socket.create_connection(("127.0.0.1", port)) as silent,
+            socket.create_connection(("127.0.0.1", port)) as slow,
+        ):
+            slow.sendall(b"wor")
+            for client in (silent, slow):
+                await asyncio.to_thread(until_closed, client)
+        with socket.create_connection(("127.0.0.1", port)) as known:
+            known.sendall(b"word\n")
+            await source.rest(1.0)
+            known.sendall(b"much later\n")
+            await source.take(1, WAIT_S)
+        assert texts(source) == ["much later"]
+        assert "a connection sent no token within 0.3 s" in caplog.text
+        assert "3 connections" in "".join(source.spout.summary())
+        assert "2 refused" in "".join(source.spout.summary())
+
+
+async def test_a_token_that_is_not_read_because_bolts_are_slow_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spouts.listeners.tcp.TOKEN_S", 0.3)
+    async with listening(Socket(FREE, token="word", prefetch=1)) as source:
+        await sent(send_tcp, source.spout.port, b"word\n1\n2\n3\n")
+        await until(lambda: source.spout.polling_within.is_full)
+        with socket.create_connection(("127.0.0.1", source.spout.port)) as client:
+            client.sendall(b"word\n4\n")
+            await asyncio.sleep(1.0)  # time in which it must not be closed
+            await source.take(4, WAIT_S)
+        assert texts(source) == ["1", "2", "3", "4"]
+        assert "refused" not in "".join(source.spout.summary())
 
 
 async def test_tls_reads_what_a_client_with_the_authority_sends(tmp_path: Path) -> None:

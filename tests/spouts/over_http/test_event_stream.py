@@ -104,6 +104,16 @@ def test_a_new_connection_begins_with_the_last_id() -> None:
     ]
 
 
+def test_events_that_are_complete_before_one_that_is_too_long_are_given() -> None:
+    whole = b"id: 1\ndata: a\n\nid: 2\ndata: b\n\n"
+    for stream in (b"id: 3\ndata: " + b"x" * 60 + b"\n\ndata: c\n\n", b"data: 0123456789\n" * 6, b"data: " + b"x" * 60):
+        parser = EventStreamParser(max_bytes=50)
+        with pytest.raises(EventTooLong) as caught:
+            parser.feed(whole + stream)
+        assert [event.data for event in caught.value.before] == [b"a", b"b"]
+        assert parser.last_id == "2", "a new connection begins after them"
+
+
 def test_an_event_has_a_bound_and_a_stream_has_none() -> None:
     assert len(read(*[b"data: 0123456789\n\n"] * 1_000, max_bytes=50)) == 1_000
     assert len(read(*[b"data: 0123", b"456789\n", b"data: 0123456789\n\n"] * 100, max_bytes=50)) == 100
