@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         TupleStateError,
         bolt,
     )
+    from topology.clients.registry.registry import SchemaRegistry
     from topology.clients.tls import Tls
 
     __version__: str
@@ -130,6 +131,7 @@ __all__ = [
     "RedisStreamSource",
     "Reject",
     "Retries",
+    "SchemaRegistry",
     "Secret",
     "Slack",
     "Socket",
@@ -194,6 +196,7 @@ _WHERE: Final = {
     "ParquetSink": "bolts.sinks.parquet.sink",
     "NatsSource": "spouts.servers.nats",
     "Payload": "spouts.payload.formats",
+    "SchemaRegistry": "topology.clients.registry.registry",
     "Tls": "topology.clients.tls",
     "Alertmanager": "bolts.alerts.alertmanager",
     "Email": "bolts.alerts.email",

@@ -79,6 +79,7 @@ from topology import (
     TupleStateError,
     bolt,
 )
+from topology.clients.registry.registry import SchemaRegistry
 from topology.clients.tls import Tls
 
 __all__ = [
@@ -134,6 +135,7 @@ __all__ = [
     "RedisStreamSource",
     "Reject",
     "Retries",
+    "SchemaRegistry",
     "Secret",
     "Slack",
     "Socket",

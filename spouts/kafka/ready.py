@@ -49,6 +49,12 @@ class ReadyMessages:
             self._bytes += size
             self._look()
 
+    def first(self, limit: int) -> Sequence[Any]:
+        """Return what `take` would; there must be one. What is put meanwhile does not change it."""
+        with self._lock:
+            _, messages, begin = self._batches[0]
+            return messages[begin : begin + limit]
+
     def take(self, limit: int) -> tuple[KafkaPartition, Sequence[Any]]:
         """Remove and return up to `limit` messages of the partition whose turn it is. There must be one."""
         with self._lock:

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Generic
 
 from typing_extensions import TypeVar
@@ -17,12 +18,14 @@ from spouts.kafka.begins import BEGINS, BeginAt
 from spouts.kafka.partition import FACTS, KafkaFacts, KafkaPartition, time_of
 from spouts.kafka.planner import PartitionPlanner
 from spouts.kafka.reader import PartitionReader
+from spouts.kafka.schemas import MessageSchemas
 from spouts.kafka.unsettled import UnsettledOffsets
 from spouts.lines import Line
 from spouts.payload.decoder import PayloadDecoder
 from spouts.payload.formats import Payload, Value
 from topology.clients.errors import ServerAway, invalid, not_yet
 from topology.clients.kafka import KafkaAdmin, Mechanism, Settings, access, topic_name
+from topology.clients.registry.values import RegistryValue
 from topology.clients.tls import Tls
 from topology.components import Message, Positions, Spout, Task
 from topology.dead_letters import Malformed
@@ -78,7 +81,8 @@ class KafkaSource(Spout, Generic[R]):
 
     brokers  HOST:PORT, or several with commas between them.
     topics   The name of a topic, or several. They have to exist.
-    value    The record class of a JSON payload; `Json`, `Msgpack` or a function for other ones. `Line`: the text.
+    value    The record class of a JSON payload; `Json`, `Msgpack` or a function for other ones. `Line`: the text. For
+             payloads of a schema registry: what `SchemaRegistry` makes.
     group    The consumer group under which settled offsets are committed, for tools that show lag, about once a second
              and at the end. No consumer may be subscribed in it. None: kedge-TOPOLOGY-COMPONENT.
     begin    Where a partition begins that this run has never read: "earliest"; "latest", at the next message; or
@@ -105,7 +109,7 @@ class KafkaSource(Spout, Generic[R]):
         brokers: str,
         topics: str | Sequence[str],
         *,
-        value: Value[R] = Line,  # type: ignore[assignment]
+        value: Value[R] | RegistryValue[R] = Line,  # type: ignore[assignment]
         group: str | None = None,
         begin: BeginAt = "earliest",
         follow: bool = True,
@@ -129,7 +133,8 @@ class KafkaSource(Spout, Generic[R]):
             raise invalid(f"{kind}: group is the name of a consumer group, not {group!r:.80}")
         if type(prefetch) is not int or prefetch < 1:
             raise invalid(f"{kind}: prefetch is a number of messages of at least 1, not {prefetch!r:.80}")
-        self._decoder = PayloadDecoder(kind, value, FACTS)
+        self._decoder = PayloadDecoder(kind, value, FACTS, fetches=True)
+        self._schemas = MessageSchemas(value)
         if self._decoder.names_messages:
             raise invalid(f"{kind}: a message's offset is its id; leave out id")
         self.group, self.begin, self.follow, self.prefetch = group, begin, follow, prefetch
@@ -147,8 +152,8 @@ class KafkaSource(Spout, Generic[R]):
     async def open(self, task: Task, positions: Mapping[str, MessageId]) -> None:
         """Find the partitions and where each begins, and begin to read them.
 
-        Raises ConfigurationError for what the user has to fix, and NotYet for brokers that do not answer; the source is
-        then closed, and may be opened again.
+        Raises ConfigurationError for what the user has to fix, and NotYet for brokers that do not answer, or if a note
+        cannot be stored now; the source is then closed, and may be opened again.
         """
         kind, self._component = type(self).__name__, task.component
         self._committing_as = self.group or f"kedge-{task.topology}-{task.known_as or task.component}"
@@ -157,10 +162,12 @@ class KafkaSource(Spout, Generic[R]):
         self._failure: BaseException | None = None
         self._stuck_at: dict[KafkaPartition, int] = {}  # … at the last look; -1: that was logged
         self._retries = ServerRetries(task.component, task.random, self._set_away)
+        self._away_of = {"brokers": "", "registry": ""}
         cluster = self._cluster = KafkaAdmin(self._access)
         options: dict[str, Any] = {"begin": self.begin, "group": self._committing_as, "follow": self.follow}
         planner = self._planner = PartitionPlanner(cluster, self.topics, task, **options)
         try:
+            await self._schemas.open(task, partial(self._set_away, of="registry"))
             async with asyncio.timeout(OPENING_S):
                 first = await planner.begin(positions if isinstance(positions, Positions) else Positions(positions))
             self._reader = PartitionReader(
@@ -195,6 +202,8 @@ class KafkaSource(Spout, Generic[R]):
                 return []
             self._news.clear()
             await self._news.wait()
+        if self._schemas.are_used:
+            await self._schemas.fetch(reader.ready.first(limit))
         return self._messages(*reader.ready.take(limit))
 
     def partitions(self) -> Mapping[str, str]:
@@ -214,7 +223,7 @@ class KafkaSource(Spout, Generic[R]):
         cluster, self._cluster = self._cluster, None
         reader, self._reader = self._reader, None
         if reader is not None:
-            if tasks and not self.away:
+            if tasks and not self._away_of["brokers"]:
                 with contextlib.suppress(TimeoutError, ServerAway, ConfigurationError):
                     async with asyncio.timeout(LAST_COMMIT_S):
                         await self._commit_to(reader)
@@ -263,7 +272,7 @@ class KafkaSource(Spout, Generic[R]):
 
     def _has_news(self) -> None:
         self._news.set()
-        if self.away:
+        if self._away_of["brokers"]:
             self._set_away("")  # the next look says it again if another partition cannot be read
 
     # -- partitions
@@ -314,7 +323,7 @@ class KafkaSource(Spout, Generic[R]):
         assert reader is not None, "open"
         while True:
             await asyncio.sleep(COMMIT_S)
-            if self.away:
+            if self._away_of["brokers"]:
                 continue
             try:
                 await self._commit_to(reader)
@@ -343,5 +352,6 @@ class KafkaSource(Spout, Generic[R]):
             self._failure = error
             self._news.set()
 
-    def _set_away(self, why: str) -> None:
-        self.away = why
+    def _set_away(self, why: str, of: str = "brokers") -> None:
+        self._away_of[of] = why
+        self.away = self._away_of["registry"] or self._away_of["brokers"]

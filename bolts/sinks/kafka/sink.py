@@ -44,7 +44,8 @@ class KafkaSink(PublishingSink):
 
     brokers  HOST:PORT, or several with commas between them.
     topic    The topic, or a function of the record that returns it.
-    body     A function that makes the body of a record, as bytes or str. None: a JSON object.
+    body     A function that makes the body of a record, as bytes or str, or what `SchemaRegistry` makes. None: a JSON
+             object.
     key      The record field that is the message's key, of type str, int or bytes, or a function of the record that
              returns str, bytes or None. Messages with one key go to one partition, the one that the Java client
              chooses. None: no key.
