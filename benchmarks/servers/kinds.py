@@ -51,6 +51,7 @@ class BenchedServer(Protocol):
 
     def there(self) -> AbstractAsyncContextManager[None]:
         """Make the place, and remove it at the end."""
+        ...
 
     async def fill(self, bodies: Sequence[bytes]) -> None:
         """Put these messages there; or begin to post them, if the source is the server."""
@@ -60,6 +61,7 @@ class BenchedServer(Protocol):
 
     def read(self, count: int) -> AsyncIterator[int]:
         """Read and decode `count` messages by plain code, and confirm them; yield how many came at once."""
+        ...
 
     async def write(self, bodies: Sequence[bytes]) -> None:
         """Write messages by plain code, each confirmed."""

@@ -27,5 +27,5 @@ class ReadLimit:
 
     def came(self, asked: int, count: int, took_s: float) -> None:
         """Take note of a reply with so much in it."""
-        if asked == self._most and count >= asked and took_s * QUICK < self._within_s:
+        if self._most is not None and asked == self._most and count >= asked and took_s * QUICK < self._within_s:
             self._most *= 2
