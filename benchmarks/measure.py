@@ -16,6 +16,7 @@ from typing import Any
 from benchmarks import (
     alerts,
     baseline,
+    connectors,
     counts,
     embedded,
     failing,
@@ -106,10 +107,8 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "fail-all": lambda _, workers: asyncio.run(failing.blocked_ms(int(workers))),
 }
 
-for _server in ("nats", "kafka", "redis", "amqp", "mqtt", "postgres", "http"):
-    for _way in ("source", "source-bare", "sink", "sink-bare"):
-        _name = f"{_server}-{_way}"
-        MEASUREMENTS[_name] = lambda seconds, _name=_name: _module("through_servers").measured(_name, seconds)
+for _part in (part for name in connectors.BENCHMARK.names for part in name.parts):
+    MEASUREMENTS[_part] = lambda seconds, part=_part: _module("through_servers").measured(part, seconds)
 
 
 if __name__ == "__main__":

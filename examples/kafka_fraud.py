@@ -59,7 +59,7 @@ class WatchCards(Bolt):
             seconds = (times[-1] - times[0]).total_seconds()
             yield self.alert(paid, "velocity", f"{self.limit} payments within {seconds:.0f} s")
 
-        most = habit.cents * self.habits if habit.payments >= 10 else math.inf
+        most = habit.cents * self.habits if habit.payments >= 10 and habit.cents else math.inf
         if paid.cents > most:
             yield self.alert(paid, "amount", f"{paid.cents / habit.cents:.0f} times the card's mean")
         weight = max(1 / (habit.payments + 1), 0.05)

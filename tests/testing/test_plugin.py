@@ -64,7 +64,7 @@ def test_a_suite_that_does_not_use_it_pays_for_no_import_and_sees_nothing(pytest
             assert heavy.isdisjoint(sys.modules), heavy & set(sys.modules)
         """
     )
-    others = ("asyncio", "timeout", "hypothesispytest")  # which import some of these, and are not Kedge's
+    others = ("anyio", "asyncio", "timeout", "hypothesispytest")  # which import some of these, and are not Kedge's
     result = pytester.runpytest_subprocess(*(f"-pno:{name}" for name in others))
     result.assert_outcomes(passed=1)
     assert "kedge:" not in result.stdout.str().lower()
