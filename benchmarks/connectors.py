@@ -2,11 +2,11 @@
 
     .venv/bin/python -m benchmarks.connectors [--json] [--seconds S] [--rounds N] [NAME …]
 
-`…-source` are messages per second that a topology in one process reads, decodes and acks, with a state directory, from
-the connection to the last message; `…-sink` those that it sends, until the last is acked. `bare` is plain code of the
-client with the same messages: it decodes them too and confirms each, or waits for each confirmation. Bar: 0.6 of it.
-CPU is that of the process, in microseconds a message, for both; the server's own is not in it. One message a request
-over HTTP. Kafka's brokers are librdkafka's own mock brokers. Servers have to listen on their standard ports.
+`…-source` are messages per second that a topology in one process reads, decodes and processes, with a state directory,
+from the connection to the last message; those of the last checkpoint are confirmed a moment later. `…-sink` are those
+that it encodes and sends, until the last is acked. `bare` is plain code of the client with the same messages: it
+decodes them too and confirms each, or encodes them and waits for each confirmation. Bar: 0.6 of it. CPU is that of the
+process, in microseconds a message, for both; the server's own is not in it. One message a request over HTTP. Kafka's brokers are librdkafka's own mock brokers. Servers have to listen on their standard ports.
 """
 
 import sys

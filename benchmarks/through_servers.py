@@ -11,14 +11,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.servers.kinds import BenchedServer, Reading, bodies, reading
+import msgspec
+
+from benchmarks.servers.kinds import BenchedServer, Reading, bodies, plain_reading, reading
 from topology import Bolt, Message, Positions, Spout, Task, Topology
 from topology.runtime.asyncio_tools import settle_heap
 from topology.runtime.embedded.run import EmbeddedRun
 
 SERVERS: Final = {  # name → class, and messages a second that are expected of it
     "nats": ("nats.Nats", 15_000),
-    "kafka": ("kafka.Kafka", 60_000),
+    "kafka": ("kafka.Kafka", 200_000),
     "redis": ("redis.RedisStream", 30_000),
     "amqp": ("amqp.Amqp", 8_000),
     "mqtt": ("mqtt.Mqtt", 8_000),
@@ -132,10 +134,10 @@ async def _write(server: BenchedServer, timer: Timer) -> None:
 
 async def _write_bare(server: BenchedServer, timer: Timer) -> None:
     await server.receive()
-    sent = bodies(timer.count)
+    readings = [plain_reading(number) for number in range(timer.count)]
     settle_heap()
     timer.begin()
-    await server.write(sent)
+    await server.write([msgspec.json.encode(each) for each in readings])
     timer.came(timer.count)
 
 

@@ -13,7 +13,7 @@ from bolts.sinks.servers.amqp import AmqpSink
 from spouts.servers.amqp import AmqpSource
 
 URL: Final = "amqp://guest:guest@127.0.0.1:5672"
-BATCH: Final = 500
+BATCH: Final = 1_000
 WINDOW: Final = 1_000  # messages without an ack
 
 

@@ -44,10 +44,14 @@ class Kafka:
             yield
 
     async def fill(self, bodies: Sequence[bytes]) -> None:
+        self._producer = Producer({"bootstrap.servers": self._brokers, "enable.idempotence": True, "linger.ms": 5})
         await self.write(bodies)
 
     async def receive(self) -> None:
-        """Do nothing: the server keeps what comes."""
+        """Make the producer of plain code, which takes up to a second with its first message."""
+        self._producer = Producer({"bootstrap.servers": self._brokers, "enable.idempotence": True, "linger.ms": 5})
+        self._producer.produce(self.name, b"{}")
+        assert self._producer.flush(60) == 0
 
     async def read(self, count: int) -> AsyncIterator[int]:
         settings = {"bootstrap.servers": self._brokers, "group.id": "bare", "auto.offset.reset": "earliest"}
@@ -66,7 +70,7 @@ class Kafka:
             consumer.close()
 
     async def write(self, bodies: Sequence[bytes]) -> None:
-        producer = Producer({"bootstrap.servers": self._brokers, "enable.idempotence": True, "linger.ms": 5})
+        producer = self._producer
         for number, body in enumerate(bodies):
             while True:
                 try:

@@ -25,7 +25,7 @@ from spouts.servers.mqtt import MqttSource
 HOST: Final = "127.0.0.1"
 TOPIC: Final = "kedge-bench"
 SESSION: Final = "kedge-bench"
-BATCH: Final = 500
+BATCH: Final = 1_000
 AT_ONCE: Final = 10_000
 SETTINGS: Final = "allow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 0\n"
 
