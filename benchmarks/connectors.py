@@ -6,7 +6,8 @@
 from the connection to the last message; those of the last checkpoint are confirmed a moment later. `…-sink` are those
 that it encodes and sends, until the last is acked. `bare` is plain code of the client with the same messages: it
 decodes them too and confirms each, or encodes them and waits for each confirmation. Bar: 0.6 of it. CPU is that of the
-process, in microseconds a message, for both; the server's own is not in it. One message a request over HTTP. Kafka's brokers are librdkafka's own mock brokers. Servers have to listen on their standard ports.
+process, in microseconds a message, for both; the server's own is not in it. One message a request over HTTP. Kafka's
+brokers are librdkafka's own mock brokers. Servers have to listen on their standard ports.
 """
 
 import sys
