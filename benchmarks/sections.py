@@ -29,8 +29,8 @@ ABOUT: Final = {
     "connectors": """\
 `bare` is plain code of the client with the same messages, and `ratio` our share of it. Bar: 0.6. The messages have 100
 bytes of JSON. A source reads, decodes and processes them, with a state directory; a sink sends them until the last is
-acked. CPU is that of our process, in microseconds a message; the server's own is not in it. Over HTTP, each request has one
-message. Kafka's brokers are librdkafka's own mock brokers, which keep nothing on a disk.""",
+acked. CPU is that of our process, in microseconds a message; the server's own is not in it. Over HTTP, each request has
+one message. Kafka's brokers are librdkafka's own mock brokers, which keep nothing on a disk.""",
     "state": """\
 The last word of a row's name is how it is kept: `none` has no state directory, the others are the kinds of
 `Config.durability`. A bar is judged on figures of the same run; a share is of the row with `none`.
