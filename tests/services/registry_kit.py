@@ -23,6 +23,7 @@ from urllib.parse import unquote, urlsplit
 import fastavro
 
 FIRST_ID = 7  # of its schemas
+LAST_ID = (1 << 31) - 1  # beyond it, Confluent's registry answers as for a path that it does not have
 
 
 class RegistryServer:
@@ -114,7 +115,7 @@ class RegistryServer:
             return 401, {"error_code": 401, "message": "Unauthorized"}
         parts = [unquote(part) for part in urlsplit(request.path).path.split("/")[1:]]
         match request.command, parts:
-            case "GET", ["schemas", "ids", number]:
+            case "GET", ["schemas", "ids", number] if int(number) <= LAST_ID:
                 if int(number) not in self._schemas:
                     return 404, {"error_code": 40403, "message": f"Schema {number} not found"}
                 return 200, self._schemas[int(number)]

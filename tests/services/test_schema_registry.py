@@ -3,14 +3,18 @@
 import asyncio
 import copy
 import json
+import threading
+from collections import OrderedDict
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 from kafka_doors import certificate
 from registry_kit import RegistryServer, avro_bytes, framed, record_schema
 
+from spouts.servers.nats import NatsSource
 from topology import ConfigurationError, Record, Secret
 from topology.clients import extras
 from topology.clients.errors import ServerAway
@@ -30,6 +34,15 @@ class Outer(Record):
     many: tuple[Inner, ...]
     last: Inner
     tags: frozenset[int] = frozenset()
+
+
+class Arrival(Record):
+    city: str
+
+
+class Departure(Record):
+    user: str
+    to: Arrival | None
 
 
 class Priced(Record):
@@ -77,6 +90,12 @@ def test_a_wrong_schema_is_one_sentence(make: Any, said: str) -> None:
     assert told(raised).startswith(f"SchemaRegistry: {said}")
 
 
+def test_another_source_does_not_take_such_payloads() -> None:
+    value: Any = SchemaRegistry("http://registry").avro(Inner)
+    with pytest.raises(ConfigurationError, match="NatsSource: payloads of a schema registry are read by KafkaSource"):
+        NatsSource("nats://127.0.0.1", "a", value=value)
+
+
 async def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(module: str) -> Any:
         raise ImportError(f"No module named {module!r}")
@@ -91,7 +110,9 @@ async def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 def test_heads_and_places_are_those_of_confluents_serializers() -> None:
     assert head(300) == b"\0\0\0\x01\x2c"
     assert id_of(head(300) + b"x") == 300
-    assert [id_of(data) for data in (b"", b"\0\0\0\0", b"\x01\0\0\0\x07x")] == [None] * 3
+    assert id_of(b"\0\x7f\xff\xff\xff") == (1 << 31) - 1
+    garbage = (b"", b"\0\0\0\0", b"\x01\0\0\0\x07x", b"\0\x80\0\0\0x", b"\0\xff\xff\xff\xff")
+    assert [id_of(data) for data in garbage] == [None] * len(garbage)
     for places, data in (([0], b"\0"), ([1], b"\x02\x02"), ([2, 0, 200], b"\x06\x04\0\x90\x03")):
         assert places_as_bytes(places) == data
         assert places_of(data + b"rest") == (places, b"rest")
@@ -165,14 +186,95 @@ async def test_a_user_who_may_not_see_the_first_schema_is_a_user() -> None:
         value = SchemaRegistry(server.url, user="ann", password="x").avro(Inner)
         server.answer = 403, b'{"error_code": 40301, "message": "User is denied operation Read"}'
         await value.check()
-        with pytest.raises(ServerAway, match=r"refuses user 'ann' \(403\): User is denied operation Read"):
-            await value.fetch([7])
+        await value.fetch([7])
+        assert value.missing([7]) == [7], "it is asked for again"
+        with pytest.raises(Reject, match=r"schema 7 can't be used: .* 'ann' \(403\): User is denied operation Read"):
+            value.decode_as(dict)(framed(7, b"x"))
         body = SchemaRegistry(server.url).avro_body(Inner, subject="s")
         with pytest.raises(ConfigurationError, match=r"refuses requests without a user \(403\)"):
             await body.open()
         server.answer = 409, b'{"error_code": 409, "message": "Schema being registered is incompatible"}'
         with pytest.raises(ConfigurationError, match=r"refuses it \(409\): Schema being registered is incompatible"):
             await body.open()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [
+        (404, b'{"error_code": 404, "message": "HTTP 404 Not Found"}', r"not answer as a schema registry \(404\)"),
+        (422, b'{"error_code": 42202, "message": "Invalid"}', r"refuses it \(422\): Invalid"),
+        (404, b"<html>", ""),
+        (422, b"<html>", ""),
+        (409, b'{"error_code": 409, "message": "Not now"}', ""),
+    ],
+)
+async def test_a_schema_is_refused_alone_or_the_registry_is_away(status: int, body: bytes, said: str) -> None:
+    with RegistryServer() as server:
+        text = record_schema("Item", n="int")
+        data = avro_bytes(server.add("s", "AVRO", text), text, {"n": 3})
+        value = SchemaRegistry(server.url).avro(Inner)
+        await value.check()
+        server.answer = status, body
+        if said:
+            await value.fetch([7])
+            with pytest.raises(Reject, match=f"^its schema 7 can't be used: {server.url} .*{said}"):
+                value.decode_as(dict)(data)
+        else:
+            with pytest.raises(ServerAway):
+                await value.fetch([7])
+        with pytest.raises(ConfigurationError):
+            await SchemaRegistry(server.url).avro(Inner).check()
+        server.answer = None
+        await value.fetch(value.missing([7]))
+        assert value.decode_as(dict)(data) == {"n": 3}
+
+
+async def test_an_id_that_no_registry_has_is_refused_alone() -> None:
+    with RegistryServer() as server:
+        value = SchemaRegistry(server.url).avro(Inner)
+        await value.check()
+        assert value.ids([b"\0\xff\xff\xff\xffabc"]) == []
+        await value.fetch([4_000_000_000])
+        assert value.missing([4_000_000_000])
+
+
+async def test_several_kinds_of_events_have_one_subject_of_references() -> None:
+    with RegistryServer() as server:
+        arrival = server.add("arrival", "AVRO", record_schema("Arrival", city="string"))
+        tree = {"type": "record", "name": "ns.Tree", "fields": [{"name": "left", "type": ["null", "Tree"]}]}
+        server.add("tree", "AVRO", json.dumps(tree))
+        places = {"Arrival": "arrival", "ns.Tree": "tree"}
+        references = [{"name": name, "subject": subject, "version": 1} for name, subject in places.items()]
+        texts = ['["Arrival", "ns.Tree"]', '{"type": "array", "items": "Arrival"}', '"ns.Tree"']
+        union, many, name = (server.add("events", "AVRO", text, references) for text in texts)
+        enum = server.add("e", "AVRO", '{"type": "enum", "name": "E", "symbols": ["A", "B"]}')
+        value = SchemaRegistry(server.url).avro(Inner)
+        await value.fetch([arrival, union, many, name, enum])
+        read = value.decode_as(Any)
+        assert read(framed(union, b"\x00\x08Bern")) == {"city": "Bern"}
+        assert read(framed(union, b"\x02\x02\x02\x00")) == {"left": {"left": {"left": None}}}
+        assert read(framed(many, b"\x04\x08Bern\x06Ulm\x00")) == [{"city": "Bern"}, {"city": "Ulm"}]
+        assert read(framed(name, b"\x02\x00")) == {"left": {"left": None}}
+        assert read(framed(enum, b"\x02")) == "B"
+        for schema_id in (union, name):
+            with pytest.raises(RecursionError):
+                read(framed(schema_id, b"\x02" * 1_000_000 + b"\0"))
+        with pytest.raises(Reject, match="its schema ends 1 bytes before it does"):
+            read(framed(enum, b"\x02\0"))
+
+
+async def test_a_sink_writes_by_a_schema_of_several_records() -> None:
+    with RegistryServer() as server:
+        arrival = json.loads(record_schema("Arrival", city="string"))
+        departure = json.loads(record_schema("Departure", user="string", to=["null", "Arrival"]))
+        registry = SchemaRegistry(server.url)
+        body = registry.avro_body(json.dumps([arrival, departure]), subject="events")
+        await body.open()
+        assert body(Arrival("Bern"))[5:] == b"\x00\x08Bern"
+        made = body(Departure("ann", Arrival("Ulm")))
+        value = registry.avro(Departure)
+        await value.fetch(value.ids([made]))
+        assert value.decode_as(dict)(made) == {"user": "ann", "to": {"city": "Ulm"}}
 
 
 async def test_a_registry_that_hangs_is_away_and_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,13 +331,23 @@ async def test_a_message_that_would_overflow_the_stack_or_never_end_is_malformed
         endless = server.add("n", "AVRO", record_schema("N", many={"type": "array", "items": "null"}))
         empty = {"type": "record", "name": "E", "fields": [{"name": "n", "type": "null"}]}
         also = server.add("e", "AVRO", record_schema("N", first=empty, many={"type": "array", "items": "E"}))
+        nulls: dict[str, Any] = {"name": "many", "type": {"type": "array", "items": "null"}}
+        kinds["fields"] = [*kinds["fields"], nulls]
+        after = server.add("a", "AVRO", json.dumps(kinds))
+        kinds["fields"] = [{"name": "next", "type": "Node"}]
+        itself = server.add("i", "AVRO", record_schema("N", many={"type": "array", "items": kinds}))
+        kinds["fields"] = [{"name": "many", "type": {"type": "array", "items": "Node"}}]
+        tree = server.add("t", "AVRO", json.dumps(kinds))
         value = SchemaRegistry(server.url).avro(Inner)
-        await value.fetch([node, endless, also])
+        await value.fetch([node, endless, also, after, itself, tree])
         read = value.decode_as(dict)
         assert read(framed(node, b"\x02\x02\0")) == {"next": {"next": {"next": None}}}
         with pytest.raises(RecursionError):
             read(framed(node, b"\x02" * 1_000_000 + b"\0"))
-        for schema_id in (endless, also):
+        with pytest.raises(RecursionError):
+            read(framed(itself, b"\x02\0"))
+        assert read(framed(tree, b"\x02\0\0")) == {"many": [{"many": []}]}
+        for schema_id in (endless, also, after):
             with pytest.raises(
                 Reject, match=f"its schema {schema_id} can't be used: it has an array of values without"
             ):
@@ -255,6 +367,38 @@ async def test_an_address_in_a_json_schema_is_not_asked() -> None:
             value.decode_as(dict)(data[:5] + b"[" * 5)
         with pytest.raises(RecursionError):
             value.decode_as(dict)(data[:5] + b"[" * 100_000)
+
+
+async def test_a_protobuf_schema_may_be_text_beyond_ascii() -> None:
+    with RegistryServer() as server:
+        text = 'syntax = "proto3"; package google.protobuf; // größe\nmessage Timestamp {}'
+        data = framed(server.add("s", "PROTOBUF", text), b"\0\x08\x07")
+        value = SchemaRegistry(server.url).protobuf(Inner, message=Timestamp)
+        await value.fetch(value.ids([data]))
+        assert value.decode_as(Any)(data).second == 7
+
+
+async def test_a_schema_may_be_dropped_while_the_thread_looks_for_it() -> None:
+    class Dropping(OrderedDict[Any, Any]):
+        """Drops an entry as soon as the thread has seen it, as the loop may."""
+
+        dropped = 0
+
+        def get(self, key: Any, default: Any = None) -> Any:
+            found = super().get(key, default)
+            if found is not None and not self.dropped and threading.current_thread() is not threading.main_thread():
+                self.dropped += 1
+                del self[key]
+            return found
+
+    with RegistryServer() as server:
+        text = record_schema("Item", n="int")
+        data = avro_bytes(server.add("s", "AVRO", text), text, {"n": 3})
+        value = SchemaRegistry(server.url).avro(Inner)
+        kept = value.schemas._known = Dropping()
+        await asyncio.gather(value.fetch([7]), value.fetch([7]))
+        assert kept.dropped == 1
+        assert value.decode_as(dict)(data) == {"n": 3}
 
 
 async def test_a_schema_that_is_needed_now_keeps_its_room(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ class SchemaLimits:
         self.is_recursive = self.repeats_nothing = False
         self._named = named
         self._looked_at: set[str] = set()
+        self._without_bytes: dict[str, bool] = {}  # records by name
         self._look(parsed, ())
 
     def _look(self, schema: Any, within: tuple[str, ...]) -> None:
@@ -38,7 +39,7 @@ class SchemaLimits:
         elif kind in ("array", "map"):
             items = schema["items" if kind == "array" else "values"]
             self._look(items, within)
-            self.repeats_nothing |= kind == "array" and not self.is_recursive and self._has_no_bytes(items)
+            self.repeats_nothing |= kind == "array" and self._has_no_bytes(items)
         elif not isinstance(kind, str):
             self._look(kind, within)
 
@@ -52,14 +53,21 @@ class SchemaLimits:
                 self._look(field["type"], (*within, name))
 
     def _has_no_bytes(self, schema: Any) -> bool:
-        """Return True if each value takes no bytes. The schema is not recursive."""
+        """Return True if each value takes no bytes."""
         if isinstance(schema, str):
             return schema == "null" or (schema in self._named and self._has_no_bytes(self._named[schema]))
         if isinstance(schema, list):
             return False  # the number of its branch
         kind = schema["type"]
         if kind in RECORDS:
-            return all(self._has_no_bytes(field["type"]) for field in schema["fields"])
+            return self._record_has_no_bytes(schema)
         if kind == "fixed":
             return not schema["size"]
         return kind == "null" or (not isinstance(kind, str) and self._has_no_bytes(kind))
+
+    def _record_has_no_bytes(self, schema: Any) -> bool:
+        name = schema["name"]
+        if name not in self._without_bytes:
+            self._without_bytes[name] = False  # while its fields are looked at: within itself, it has no end
+            self._without_bytes[name] = all(self._has_no_bytes(field["type"]) for field in schema["fields"])
+        return self._without_bytes[name]

@@ -24,6 +24,7 @@ REFERENCES_MAX: Final = 100  # schemas that one schema refers to, with theirs
 SAID_MAX: Final = 200  # letters of what a registry says that are shown
 UNKNOWN: Final = frozenset({40401, 40402, 40403})  # its codes for a subject, a version or a schema that is not there
 LATER: Final = frozenset({408, 425, 429})  # of HTTP, beside those from 500 on
+OF_ONE: Final = frozenset({404, 422})  # of HTTP, for one schema; 403 too
 NO_CODE: Final = -1  # the client's code for an answer without one
 FIRST_ID: Final = 1  # the id that is asked for to see whether there is a registry
 
@@ -32,7 +33,11 @@ class RegistryRefused(Exception):
     """The error for a registry that has answered, and refuses. The text is the reason, without secrets."""
 
 
-class ForbiddenSchema(RegistryRefused):
+class RefusedSchema(RegistryRefused):
+    """The error for a registry that refuses this schema; it may give others."""
+
+
+class ForbiddenSchema(RefusedSchema):
     """The error for a user that the registry knows, and does not let see or change this schema."""
 
 
@@ -119,16 +124,21 @@ class RegistryAccess:
             return UnknownSchema(said)
         if status in (401, 403):
             who = f"user {self.user!r}" if self.user is not None else "requests without a user"
-            kind = RegistryRefused if status == 401 else ForbiddenSchema
-            return kind(f"{self.url} refuses {who} ({status}): {said}")
+            refused = RegistryRefused if status == 401 else ForbiddenSchema
+            return refused(f"{self.url} refuses {who} ({status}): {said}")
         if status in LATER or status >= 500:
             return self.away(f"{status} {said}")
-        if status < 400 or status in (404, 405) or code in (None, NO_CODE):
-            return self._stranger(f" ({status})")
-        return RegistryRefused(f"{self.url} refuses it ({status}): {said}")
+        has_code = code not in (None, NO_CODE)  # a page of a proxy has none
+        kind = RefusedSchema if status in OF_ONE and has_code else RegistryRefused
+        if status < 400 or status in (404, 405) or not has_code:
+            return kind(self._strange(f" ({status})"))
+        return kind(f"{self.url} refuses it ({status}): {said}")
 
-    def _stranger(self, status: str = "") -> RegistryRefused:
-        return RegistryRefused(f"{self.url} does not answer as a schema registry{status}")
+    def _stranger(self) -> RegistryRefused:
+        return RegistryRefused(self._strange())
+
+    def _strange(self, status: str = "") -> str:
+        return f"{self.url} does not answer as a schema registry{status}"
 
     def away(self, why: str) -> ServerAway:
         """Return the error for a registry that cannot be used now."""

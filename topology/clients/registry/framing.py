@@ -19,8 +19,9 @@ def head(schema_id: int) -> bytes:
 
 
 def id_of(data: bytes) -> int | None:
-    """Return the id of the schema of a payload. None: the payload names none."""
-    return int.from_bytes(data[1:HEAD_BYTES], "big") if len(data) >= HEAD_BYTES and not data[0] else None
+    """Return the id of the schema of a payload. None: the payload names none; no registry has negative ids."""
+    is_head = len(data) >= HEAD_BYTES and not data[0] and data[1] < 0x80
+    return int.from_bytes(data[1:HEAD_BYTES], "big") if is_head else None
 
 
 def places_as_bytes(places: Sequence[int]) -> bytes:

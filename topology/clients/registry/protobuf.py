@@ -5,7 +5,6 @@ registry that gives its schemas as text is not asked for it.
 """
 
 import base64
-import binascii
 from dataclasses import dataclass
 from datetime import UTC
 from typing import Any, Final
@@ -75,7 +74,7 @@ def _file(text: str) -> Any:
     descriptors = library("google.protobuf.descriptor_pb2", "protobuf")
     try:
         return descriptors.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
-    except binascii.Error:
+    except ValueError:  # also for a letter beyond ASCII
         return None
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from topology.clients.errors import refused
 from topology.clients.registry import client
-from topology.clients.registry.client import RegistryAccess, RegistryRefused, UnknownSchema
+from topology.clients.registry.client import RefusedSchema, RegistryAccess, RegistryRefused, UnknownSchema
 from topology.clients.registry.format import NEEDED_BY, PayloadReader, RecordWriter, SchemaFormat, SchemaText
 from topology.errors import ConfigurationError, Reject
 
@@ -75,8 +75,7 @@ class KnownSchemas:
         """Return those that have to be fetched first."""
         absent = []
         for schema_id in ids:
-            found = self._known.get((form, schema_id))
-            if found is None or (isinstance(found, UnusableSchema) and found.again):
+            if self._is_missing((form, schema_id)):
                 absent.append(schema_id)
             else:
                 self._known.move_to_end((form, schema_id))
@@ -85,7 +84,8 @@ class KnownSchemas:
     async def fetch(self, form: SchemaFormat, ids: Sequence[int]) -> None:
         """Fetch those that are missing. All of these are known once it returns, until the caller awaits again.
 
-        Raises ServerAway, also if the registry refuses what it has allowed before; those that came are kept.
+        Raises ServerAway, also if the registry refuses what it has allowed before; those that came are kept. A schema
+        that it refuses alone is unusable.
         """
         wanted = [(form, schema_id) for schema_id in ids]
         absent = [(form, schema_id) for schema_id in self.missing(form, ids)]
@@ -108,11 +108,16 @@ class KnownSchemas:
             raise Reject(found.why)
         return found
 
+    def _is_missing(self, wanted: Wanted) -> bool:
+        """Return True if it has to be fetched first. Only looks, so that the thread may call it too."""
+        found = self._known.get(wanted)
+        return found is None or (isinstance(found, UnusableSchema) and found.again)
+
     # -- in the thread
 
     def _fetch_into(self, wanted: Wanted) -> None:
         """Fetch a schema, unless another task has done it meanwhile."""
-        if self.missing(wanted[0], wanted[1:]):
+        if self._is_missing(wanted):
             self._known[wanted] = self._fetched(*wanted)
 
     def _fetched(self, form: SchemaFormat, schema_id: int) -> PayloadReader | UnusableSchema:
@@ -120,6 +125,8 @@ class KnownSchemas:
             schema = self.access.schema(schema_id, form.asked)
         except UnknownSchema as error:
             return UnusableSchema(f"the schema registry has no schema {schema_id}: {error}", again=True)
+        except RefusedSchema as error:
+            return UnusableSchema(f"its schema {schema_id} can't be used: {error}", again=True)
         if schema.type != form.type:
             return UnusableSchema(f"its schema {schema_id} is {schema.type}, not {form.type}", again=False)
         try:
