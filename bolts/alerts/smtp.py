@@ -72,7 +72,7 @@ class SmtpReceiver:
         mail: Callable[[Sequence[HeldOutput], str], EmailMessage],
     ) -> None:
         self._library = client("aiosmtplib", package="aiosmtplib", extra="email", needed_by="Email")
-        self._access, self._to, self._sender, self._mail = access, tuple(to), sender, mail
+        self._access, self._to, self._sender, self._mail = access, tuple(dict.fromkeys(to)), sender, mail
         self._context = access.certificates.for_client() if access.certificates is not None else None
         self._left: OrderedDict[str, LeftAddresses] = OrderedDict()  # by the key of a mail
         self.where = access.where

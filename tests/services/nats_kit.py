@@ -2,8 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import nats
@@ -12,6 +12,7 @@ from tcp_proxy import TcpProxy
 from bolts.sinks.servers.nats import NatsSink
 from spouts.servers.nats import NatsSource
 from topology.testing.sinks import SinkSubject
+from topology.testing.sinks.driver import delivery, item
 from topology.testing.sources import SourceItem, SourceSubject
 
 PORT = int(os.environ.get("KEDGE_TEST_NATS", "4222"))
@@ -29,6 +30,24 @@ async def connected(port: int = PORT) -> Any:
 async def reached() -> None:
     """Raises what keeps a client from connecting."""
     await (await connected()).close()
+
+
+@asynccontextmanager
+async def jetstream(port: int, **options: Any) -> AsyncIterator[Any]:
+    client = await nats.connect(f"nats://127.0.0.1:{port}", **options)
+    try:
+        yield client.jetstream()
+    finally:
+        await client.close()
+
+
+def numbered(numbers: Sequence[int]) -> list[Any]:
+    return [delivery(item(number)) for number in numbers]
+
+
+async def count(name: str, port: int = PORT, **options: Any) -> int:
+    async with jetstream(port, **options) as js:
+        return int((await js.stream_info(name)).state.messages)
 
 
 class NatsStream:

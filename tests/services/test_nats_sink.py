@@ -4,15 +4,14 @@ import asyncio
 import copy
 import secrets
 import socket
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import nats
 import pytest
-from nats_kit import PORT, NatsStream, asked, reached
+from nats_kit import PORT, NatsStream, asked, count, jetstream, numbered, reached
 from nats_server import NatsServer, own_server
 from tcp_proxy import TcpProxy
 
@@ -46,15 +45,6 @@ SUBJECTS = {
 }
 
 
-@asynccontextmanager
-async def jetstream(port: int, **options: Any) -> AsyncIterator[Any]:
-    client = await nats.connect(f"nats://127.0.0.1:{port}", **options)
-    try:
-        yield client.jetstream()
-    finally:
-        await client.close()
-
-
 @pytest.fixture
 def stream() -> Iterator[NatsStream]:
     try:
@@ -72,20 +62,11 @@ def proxy() -> Iterator[TcpProxy]:
     made.close()
 
 
-def numbered(numbers: Sequence[int]) -> list[Any]:
-    return [delivery(item(number)) for number in numbers]
-
-
 async def with_window(stream: NatsStream, window_s: float) -> None:
     """The stream, made again with another duplicate window."""
     async with jetstream(PORT) as js:
         await js.delete_stream(stream.name)
         await js.add_stream(name=stream.name, subjects=[f"{stream.name}.>"], duplicate_window=window_s)
-
-
-async def count(name: str, port: int = PORT, **options: Any) -> int:
-    async with jetstream(port, **options) as js:
-        return int((await js.stream_info(name)).state.messages)
 
 
 @pytest.mark.parametrize("bad", SUBJECTS)
@@ -108,7 +89,10 @@ async def test_a_record_with_a_bad_subject_fails_alone_and_the_others_are_stored
     assert await count(stream.name) == 4
 
 
-@pytest.mark.parametrize("answer", [None, b"pong", b'{"type": "of another API"}'])
+@pytest.mark.parametrize(
+    "answer",
+    [None, b"pong", b'{"type": "of another API"}', b'{"error": "unknown order"}', b'{"seq": 7}', b'{"error": {}}'],
+)
 async def test_a_subject_with_a_subscriber_and_no_stream_fails_its_record_and_no_other(
     stream: NatsStream, monkeypatch: pytest.MonkeyPatch, answer: bytes | None
 ) -> None:

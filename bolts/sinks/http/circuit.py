@@ -34,7 +34,7 @@ class Circuit:
         self.probe: Parcel | None = None
         self.under_way = 0  # attempts
         self.logged = False  # that it is away
-        self.alone_s = 0.0  # seconds for which it was away while other receivers took their records, see `Circuits`
+        self.alone_s = 0.0  # seconds for which it was away and others took theirs, or could have: see `Circuits`
         self.failed_at = 0.0  # the last failure while it is open, and …
         self.others_then = 0  # … what other receivers had answered by then
         self._away_s = 0.0  # seconds for which it was away, in all, until the last answer

@@ -39,7 +39,7 @@ class Circuits:
         return circuit
 
     def alone_s(self, origin: str) -> float:
-        """Return the seconds for which a receiver has been away while others took their records, in all."""
+        """Return the seconds for which a receiver has been away while others took theirs, or could have, in all."""
         circuit = self._circuits.get(origin)
         return circuit.alone_s if circuit is not None else 0.0
 
@@ -66,17 +66,30 @@ class Circuits:
         self._away.pop(parcel.origin, None)
         return circuit
 
-    def failed(self, parcel: Parcel, error: ServerAway, delivered_before: int, now: float) -> bool:
-        """See `Circuit.failed`. Also measures for how long the receiver is away while others take their records."""
+    def failed(
+        self, parcel: Parcel, error: ServerAway, delivered_before: int, now: float, full_since: float | None = None
+    ) -> bool:
+        """See `Circuit.failed`. Also measures for how long the receiver is away while others take their records.
+
+        `full_since`: the loop time since which an input waits for room, if one does. Then no record comes that others
+        could take. So that time counts too, if the last that another has said was an answer.
+        """
         circuit = self.of(parcel.origin)
         was_open, others = circuit.is_open, self._delivered - circuit.delivered
         own = circuit.failed(parcel, error, delivered_before, now)
         if circuit.is_open:
-            if was_open and others > circuit.others_then and not isinstance(error, AskedToWait):
-                circuit.alone_s += now - circuit.failed_at
+            if was_open and not isinstance(error, AskedToWait):
+                if others > circuit.others_then:
+                    circuit.alone_s += now - circuit.failed_at
+                elif full_since is not None and self._another_answers(circuit):
+                    circuit.alone_s += now - max(circuit.failed_at, full_since)
             circuit.failed_at, circuit.others_then = now, others
             self._away.setdefault(parcel.origin, circuit)
         return own
+
+    def _another_answers(self, circuit: Circuit) -> bool:
+        """Return True if another receiver has answered, and is not away."""
+        return any(each.delivered and not each.is_open for each in self._circuits.values() if each is not circuit)
 
     def _forget(self) -> None:
         idle = [origin for origin, circuit in self._circuits.items() if not circuit.under_way]

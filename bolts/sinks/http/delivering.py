@@ -212,6 +212,10 @@ class DeliveringSink(Bolt):
                         out.touch(tup)
         return bool(self._held)
 
+    def full_since(self) -> float | None:
+        """Return the loop time since which an input waits for room; None: none does."""
+        return self._waits_since
+
     def _finish(self, output: HeldOutput, act: Callable[[Tuple[Any], Collector[Any]], None]) -> None:
         """Ack or fail all tuples of an output."""
         self._held.pop(output.key, None)

@@ -65,6 +65,11 @@ class Holder(Protocol):
         """Look at what is held; called when nothing can be sent. Return True to be called again in a second."""
         ...
 
+    @abstractmethod
+    def full_since(self) -> float | None:
+        """Return the loop time since which an input waits for room; None: none does."""
+        ...
+
 
 class Requests:
     """Sends what it is given until `close`. Create it in a running loop."""
@@ -241,7 +246,7 @@ class Requests:
 
     def _failed(self, parcel: Parcel, error: ServerAway, before: int) -> None:
         now, for_s = self._loop.time(), self._retries.for_s
-        own = self.circuits.failed(parcel, error, before, now)
+        own = self.circuits.failed(parcel, error, before, now, self._holder.full_since())
         if own and for_s is not None and parcel.alone_s >= for_s:
             lasted_s = now - parcel.first_failed_at
             self._refused(parcel, f"{error}; it has failed for {lasted_s:.0f} s, and others are delivered")

@@ -42,8 +42,11 @@ class WebHook(DeliveringSink):
     one that fails is sent again later.
 
     If `url` is a function, each origin (scheme, host and port) is a receiver by itself: while one is away or asks for
-    time, records for the others are sent. A record whose receiver is away while others take theirs becomes a dead
-    letter after `for_s`. All receivers share `concurrency`, `rate` and the room for records that wait.
+    time, records for the others are sent. All receivers share `concurrency`, `rate` and the room for records that wait.
+
+    A record whose receiver is away for `for_s` while others take theirs becomes a dead letter. If such records fill the
+    room, those for others wait; that time counts too if the last that another receiver has said was an answer. Time
+    that a receiver asks for does not count.
 
     url      http://HOST/PATH or https://, or a function of the record that returns it. A Secret is shown without its
              path.

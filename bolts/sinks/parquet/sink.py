@@ -60,7 +60,7 @@ class ParquetSink(BatchingSink):
              `open` reads 24 bytes for each row of files that are so old.
     filesystem  A function that returns a pyarrow.fs.FileSystem, in which `path` is a path: for credentials, other
              servers, or fsspec. It has to show a file only when its stream is closed, and whole. Each of its errors
-             counts as an outage.
+             counts as an outage; but `open` raises ConfigurationError for an ImportError and for refused credentials.
 
     One task, one sink, one process writes a folder, under a lock. Nothing locks a store of objects: there the user has
     to take care. Memory: the rows of three files at most, and 30 MB for keys.

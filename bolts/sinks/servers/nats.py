@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -34,6 +35,9 @@ NO_SUBJECT: Final = (
 )
 NOBODY: Final = "503"  # the status of the answer if nothing has subscribed to a subject
 STREAM_NAMES: Final = "$js.api.stream.names"  # the subject of a question, in small letters
+# errors of a stream that pass, though their codes say that the client is at fault: the account's limits are reached or
+# missing (10002, 10120), or the same message is being stored (10158)
+PASSING: Final = frozenset({10002, 10120, 10158})
 DENIED: Final = re.compile(r'permissions violation for publish to "(.*)"', re.IGNORECASE)
 
 log = logging.getLogger("kedge.bolts")
@@ -123,7 +127,11 @@ class NatsPublisher:
         self._astray: dict[str, str] = {}  # key → subject, of what no stream has answered for
         self._known: dict[str, str] = {}  # key → the reason for which it is refused; "" if it is confirmed
         self._repeated: set[str] = set()  # keys of which the server has said that it knows them
-        self._denied: set[str] = set()  # subjects to which this user may not publish, in small letters
+        # by a subject in small letters, as nats-py gives errors: the subjects that are sent to now, how many messages
+        # have no answer, and how many errors say that this user may not publish there. A connection's own
+        self._spellings: dict[str, set[str]] = {}
+        self._unanswered: Counter[str] = Counter()
+        self._denied: Counter[str] = Counter()
         self._passing = ""  # the reason for which the server does not take messages now
         self._heard_at = 0.0  # loop time of the last confirmation, or of the last message that was sent
         self._window_s: float | None = None  # the stream's duplicate window when it was looked at last
@@ -139,7 +147,7 @@ class NatsPublisher:
             sink.url,
             needed_by="NatsSink",
             lost=lost.set,
-            complains=self._complained,
+            complains=lambda error: self._complained(error) if self._lost is lost else None,
             credentials=sink.credentials,
             tls=sink.tls,
         )
@@ -190,18 +198,20 @@ class NatsPublisher:
     async def publish(self, messages: Sequence[Outgoing]) -> Published:
         """See `Publisher.publish`."""
         await self.open()
+        old_error = self._client.last_error
         keys = {message.key for message in messages}
         self._known = {key: why for key, why in self._known.items() if key in keys}
         self._repeated &= keys
         if self._sending is None:
-            self._passing, self._denied, self._astray = "", set(), {}
+            self._passing, self._astray = "", {}
+            self._forget_denials()
             rest = [message for message in messages if message.key not in self._known]
             self._sending = asyncio.ensure_future(self._send(self._client, self._lost, rest))
         await self._wait(self._sending)
-        await self._judge(self._sending)
+        await self._judge(self._sending, old_error)
         open_count = len(keys) - len(self._known)
         if open_count:
-            await self._explain(open_count)
+            await self._explain(open_count, old_error)
         if self._sending is not None:  # nothing is left that it could wait for
             await asyncio.wait((self._sending,), timeout=LOOK_S)
             self._sending = None
@@ -213,10 +223,13 @@ class NatsPublisher:
         """Send messages, or note why one cannot be sent, and wait for the answers. It may wait for the socket without
         end, and a cancellation may do nothing: `nats.abort` ends it."""
         loop = asyncio.get_running_loop()
-        for message in messages:
+        subjects = [self._subject_of(message.record) for message in messages]
+        for subject in subjects:
+            if subject is not None:
+                self._spellings.setdefault(subject.lower(), set()).add(subject)
+        for message, subject in zip(messages, subjects, strict=True):
             if lost.is_set() or used is not self._client:
                 return
-            subject = self._subject_of(message.record)
             headers = {KEY_HEADER: message.key, RECORD_HEADER: type(message.record).__name__}
             if (why := self._refusal(used, subject, headers, message.body)) or subject is None:
                 self._known[message.key] = why
@@ -224,6 +237,7 @@ class NatsPublisher:
             self._all_answered.clear()
             self._last += 1
             self._waiting[f"{self._last}"] = message.key, subject
+            self._unanswered[subject.lower()] += 1
             await used.publish(subject, message.body, f"{self._answers}.{self._last}", headers)
             self._heard_at = loop.time()
         if self._waiting and used is self._client:
@@ -235,9 +249,13 @@ class NatsPublisher:
             return NO_SUBJECT
         if len(body) + _bytes_of(headers) > used.max_payload:
             return f"it is larger than the server takes ({used.max_payload:,} bytes, max_payload)"
-        if subject.lower() in self._denied and callable(self._sink.subject):
+        if self._is_denied(subject.lower()) and callable(self._sink.subject):
             return f"the server refuses it: no permission to publish to {printable(subject)}"
         return ""
+
+    def _is_denied(self, small: str) -> bool:
+        """Return True if this user may not publish to the one subject that is so in small letters."""
+        return small in self._denied and len(self._spellings.get(small, ())) == 1
 
     async def _wait(self, sending: "asyncio.Task[None]") -> None:
         """Wait until all messages are answered, the connection is lost, or ANSWER_S are over."""
@@ -251,13 +269,13 @@ class NatsPublisher:
         finally:
             losing.cancel()
 
-    async def _judge(self, sending: "asyncio.Task[None]") -> None:
+    async def _judge(self, sending: "asyncio.Task[None]", old_error: object) -> None:
         """Note the answers, each by itself. Raises ServerAway, or a bug of ours, if sending has failed."""
         if sending.done():
             self._sending = None
             error = None if sending.cancelled() else sending.exception()
             if error is not None:
-                why = self._client.last_error or error
+                why = self._cause(old_error) or error
                 await self.close()
                 if isinstance(error, self._library.errors.Error | OSError | TimeoutError):
                     raise self._away(why) from error
@@ -274,16 +292,17 @@ class NatsPublisher:
         number = message.subject.rpartition(".")[2]
         key, subject = self._waiting.get(number, ("", ""))
         nobody = (message.headers or {}).get("Status") == NOBODY
-        answer = _answer_of(message.data)
+        answer = answer_of(message.data)
         if not key or (answer is None and not nobody):
             return
         del self._waiting[number]
+        self._unanswered[small := subject.lower()] -= 1
         self._heard_at = asyncio.get_running_loop().time()
         if answer is None:
             self._astray[key] = subject
-        elif isinstance(error := answer.get("error"), dict):
-            why, code = printable(str(error.get("description"))), error.get("code")
-            if isinstance(code, int) and 400 <= code < 500:
+        elif error := answer.get("error"):
+            why = printable(str(error.get("description")))
+            if is_final(error):
                 self._known[key] = f"the server refuses it: {why}"
             else:
                 self._passing = why
@@ -291,8 +310,7 @@ class NatsPublisher:
             self._known[key] = ""
             if answer.get("duplicate"):
                 self._repeated.add(key)
-        if not self._waiting:
-            self._all_answered.set()
+        self._deny(small, False)
 
     async def _ask(self, astray: Mapping[str, str], waiting: Mapping[str, str]) -> None:
         """Refuse the messages whose subjects no stream takes: they are among those that no stream has answered for, and
@@ -333,11 +351,11 @@ class NatsPublisher:
         except self._library.js.errors.NotFoundError:
             return False
 
-    async def _explain(self, open_count: int) -> None:
+    async def _explain(self, open_count: int, old_error: object) -> None:
         """Raise the error for a call that has to be made again."""
         where = nats.where_of(self._sink.url)
         if self._lost.is_set():
-            why = self._client.last_error or ConnectionResetError("the connection is lost")
+            why = self._cause(old_error) or ConnectionResetError("the connection is lost")
             await self.close()
             raise self._away(why)
         if self._sending is None:
@@ -348,34 +366,53 @@ class NatsPublisher:
 
     def _complained(self, error: Exception) -> None:
         """Note a subject to which this user may not publish: the server answers no message to it."""
-        found = DENIED.search(str(error))
-        if found is None:
-            return
-        denied = found[1].lower()
-        self._denied.add(denied)
-        why = "no permission to publish to"
-        for number, (key, subject) in [*self._waiting.items()]:
-            if subject.lower() != denied:
-                continue
-            del self._waiting[number]
-            if callable(self._sink.subject):
-                self._known[key] = f"the server refuses it: {why} {printable(subject)}"
-            else:
-                self._passing = f"{why} {printable(subject)}"
+        if (found := DENIED.search(str(error))) is not None:
+            small = found[1].lower()
+            self._denied[small] += 1
+            self._deny(small, self._is_denied(small))
+
+    def _deny(self, small: str, is_sure: bool) -> None:
+        """Refuse what waits at a subject to which this user may not publish. If several subjects are so in small
+        letters, wait until all that were sent to them have an answer or an error: those without an answer are it."""
+        if is_sure or self._denied[small] == self._unanswered[small] > 0:
+            why = "no permission to publish to"
+            for number, (key, subject) in [*self._waiting.items()]:
+                if subject.lower() != small:
+                    continue
+                del self._waiting[number]
+                if callable(self._sink.subject):
+                    self._known[key] = f"the server refuses it: {why} {printable(subject)}"
+                else:
+                    self._passing = f"{why} {printable(subject)}"
         if not self._waiting:
             self._all_answered.set()
+
+    def _forget_denials(self) -> None:
+        """Forget what is known of subjects, but for those of which errors are still to come: all messages of a subject
+        are refused at the first error about it."""
+        kept = {small for small, errors in self._denied.items() if errors < self._unanswered[small]}
+        self._spellings = {small: self._spellings[small] for small in kept}
+        self._unanswered = Counter({small: self._unanswered[small] for small in kept})
+        self._denied = Counter({small: self._denied[small] for small in kept})
 
     async def close(self) -> None:
         """See `Publisher.close`."""
         used, self._client = self._client, None
         sending, self._sending = self._sending, None
-        self._waiting = {}
+        self._waiting, self._spellings = {}, {}
+        self._unanswered, self._denied = Counter(), Counter()
         if sending is not None:
             nats.abort(used)
             sending.cancel()
             sending.add_done_callback(nats.looked_at)
         if used is not None:
             await nats.discarded(used)
+
+    def _cause(self, old_error: object) -> Exception | None:
+        """Return the error by which the connection was lost in this call, if the client has one. It keeps old ones, and
+        one about permissions closes no connection."""
+        error: Exception | None = self._client.last_error
+        return None if error is old_error or DENIED.search(str(error)) else error
 
     def _why(self, error: BaseException) -> str:
         if isinstance(error, self._library.js.errors.ServiceUnavailableError):
@@ -413,10 +450,25 @@ def _bytes_of(headers: Mapping[str, str]) -> int:
     return len("NATS/1.0\r\n\r\n") + sum(len(f"{name}: {value}\r\n".encode()) for name, value in headers.items())
 
 
-def _answer_of(data: bytes) -> dict[str, Any] | None:
-    """Return what a stream has answered; None if it is no stream's answer."""
+def answer_of(data: bytes) -> dict[str, Any] | None:
+    """Return what a stream has answered, with an error that is a dict if it has one; None if it is no stream's answer.
+
+    A service may subscribe to a subject, and answer by JSON of its own.
+    """
     try:
         answer = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    return answer if isinstance(answer, dict) and ("error" in answer or "seq" in answer) else None
+    if not isinstance(answer, dict):
+        return None
+    error, is_named = answer.get("error"), isinstance(answer.get("stream"), str)
+    if isinstance(error, dict) and error:  # old servers, and those without a leader, name no stream
+        return answer if is_named or type(error.get("err_code")) is int else None
+    return answer if is_named and error is None and type(answer.get("seq")) is int else None
+
+
+def is_final(error: Mapping[str, Any]) -> bool:
+    """Return True if a stream never takes this message, and False if it may later."""
+    code, number = error.get("code"), error.get("err_code")
+    is_passing = code in (408, 429) or (type(number) is int and number in PASSING)
+    return isinstance(code, int) and 400 <= code < 500 and not is_passing

@@ -244,6 +244,19 @@ async def test_all_addresses_refused_fails_the_record(server: SmtpServer) -> Non
     assert "refuses all addresses: a@example.org: 550 unknown; b@example.org: 550 unknown" in why
 
 
+async def test_an_address_that_is_given_twice_and_refused_fails_the_record(server: SmtpServer) -> None:
+    server.replies = lambda name, rest: "550 unknown" if name == "RCPT" else None
+    out = await sent(an_email(server, to=["a@example.org", "Ann <a@example.org>"]), Incident("api", "down"))
+    assert not out.acked
+    assert "refuses all addresses: a@example.org: 550 unknown" in out.failed[0][1]
+
+
+async def test_an_address_that_is_given_twice_gets_one_mail(server: SmtpServer) -> None:
+    out = await sent(an_email(server, to=["a@example.org", "a@example.org"]), Incident("api", "down"))
+    assert len(out.acked) == 1
+    assert [mail.recipients for mail in server.mails] == [("a@example.org",)]
+
+
 async def test_a_refused_address_keeps_no_other_from_the_mail(
     server: SmtpServer, caplog: pytest.LogCaptureFixture
 ) -> None:

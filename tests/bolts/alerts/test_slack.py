@@ -53,6 +53,20 @@ async def test_each_alert_is_a_message_of_its_own_if_nothing_else_is_said(server
     assert sorted(texts(server)) == ["0", "1", "2", "3", "4"]
 
 
+async def test_alerts_with_an_empty_group_are_one_message_and_one_whose_group_is_no_text_fails(
+    server: HookServer,
+) -> None:
+    slack = a_slack(
+        server,
+        "{number}",
+        group_by=lambda incident: None if incident.number == 2 else "",  # type: ignore[arg-type,return-value]
+        group_wait_s=60.0,
+    )
+    out = await sent(slack, *many(4))
+    assert texts(server) == ["*3 alerts*\n• 0\n• 1\n• 3"]
+    assert [why for _, why in out.failed] == ["Reject: its group_by is a text, and the function returned a NoneType"]
+
+
 async def test_values_cannot_mention_a_channel_or_forge_a_link(server: HookServer) -> None:
     await sent(a_slack(server, "<https://wiki|{service}> {state}"), Incident("<!channel>", "a & b > c"))
     assert texts(server) == ["<https://wiki|&lt;!channel&gt;> a &amp; b &gt; c"]

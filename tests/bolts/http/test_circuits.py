@@ -61,6 +61,37 @@ def test_the_time_for_which_one_is_away_alone_counts_while_others_take_their_rec
     assert circuits.alone_s("a") == 50.0, "to be asked to wait is no fault"
 
 
+def test_the_time_in_which_no_other_can_get_a_record_counts_if_another_has_answered_last() -> None:
+    circuits = Circuits(Random(0))
+
+    def fails_with_full_room(now: float, error: ServerAway = AWAY) -> float:
+        parcel = a_parcel("a")
+        circuits.begins(parcel)
+        circuits.failed(parcel, error, circuits.of("a").delivered, now, full_since=90.0)
+        return circuits.alone_s("a")
+
+    fails(circuits, "a", 0.0)
+    assert fails_with_full_room(100.0) == 0.0, "no other is known"
+    fails(circuits, "b", 100.0)
+    assert fails_with_full_room(110.0) == 0.0, "the other is away too"
+    takes(circuits, "b", 110.0)
+    assert fails_with_full_room(120.0) == 10.0, "the other took one"
+    assert fails_with_full_room(150.0) == 40.0, "and could have taken more"
+    assert fails_with_full_room(450.0, AskedToWait("429", 300.0)) == 40.0
+    fails(circuits, "b", 450.0)
+    assert fails_with_full_room(460.0) == 40.0
+
+
+def test_of_the_time_before_the_room_was_full_none_counts_if_no_other_took_a_record() -> None:
+    circuits = Circuits(Random(0))
+    takes(circuits, "b")
+    fails(circuits, "a", 0.0)
+    parcel = a_parcel("a")
+    circuits.begins(parcel)
+    circuits.failed(parcel, AWAY, 0, 100.0, full_since=90.0)
+    assert circuits.alone_s("a") == 10.0
+
+
 def test_what_is_remembered_is_bounded_and_one_that_is_away_is_remembered_longest() -> None:
     circuits = Circuits(Random(0))
     fails(circuits, "away", 0.0, AskedToWait("429", 300.0))

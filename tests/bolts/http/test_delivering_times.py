@@ -48,6 +48,7 @@ class Told(DeliveringSink):
         self.answers, self.wait_s = answers, wait_s
         self.told: list[tuple[float, list[int]]] = []
         self.closed_with: list[str] = []
+        self.given_up: list[float] = []  # when
         self.where = "a function"
 
     def __deepcopy__(self, memo: Any) -> "Told":
@@ -69,6 +70,10 @@ class Told(DeliveringSink):
         numbers = [output.record.number for output in outputs]  # type: ignore[attr-defined]
         await self.answers(numbers, self.now)
         self.told.append((self.now, numbers))
+
+    def refused(self, output: HeldOutput, why: str) -> None:
+        self.given_up.append(self.now)
+        super().refused(output, why)
 
     @property
     def now(self) -> float:
@@ -230,6 +235,41 @@ def test_records_of_a_receiver_that_is_away_while_others_take_theirs_are_dead_af
     assert "no route to the tens; its receiver has been away for" in str(watch.dead[0].failure)
     told = sorted(number for _, numbers in sink.told for number in numbers)
     assert told == [number for number in range(900) if number not in dead]
+
+
+def test_a_dead_receiver_whose_records_fill_the_room_keeps_the_others_waiting_for_about_for_s(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def away(numbers: list[int], now: float) -> None:
+        if not numbers[0] % 4 and now < 1_000:
+            raise ServerAway("no route to the fourths")
+
+    monkeypatch.setattr(delivering, "HELD_MAX", 20)
+    retries = Retries(for_s=1.0)
+    sink, watch = Told(away, retries=retries, origin=lambda number: "good" if number % 4 else "dead"), Watch()
+    run_topology(over(sink, 400, pause_s=0.005, tree_timeout_s=30.0), watch=watch, limit_s=8_000)
+    good = [at for at, (number,) in sink.told if number % 4]
+    assert len(good) == 300
+    assert max(good) < 100.0, "each room of 20 dead ones is given up after a second, and the pause between two probes"
+    dead = [letter.record.number for letter in watch.dead]  # type: ignore[attr-defined]
+    assert len(dead) > 60
+    assert not any(number % 4 for number in dead)
+    assert "no route to the fourths; its receiver has been away for" in str(watch.dead[0].failure)
+    assert min(sink.given_up) < 3.0
+    assert len(dead) + len(sink.told) == 400
+
+
+def test_the_only_receiver_may_be_away_for_long_though_its_records_fill_the_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def away(numbers: list[int], now: float) -> None:
+        if now < 900:
+            raise ServerAway("no route to host")
+
+    monkeypatch.setattr(delivering, "HELD_MAX", 20)
+    sink, watch = Told(away, retries=Retries(for_s=1.0), origin=lambda number: "the only"), Watch()
+    run_topology(over(sink, 60), watch=watch, limit_s=4_000)
+    assert_all(sink, watch, 60)
 
 
 def test_if_all_receivers_are_away_nothing_dies() -> None:

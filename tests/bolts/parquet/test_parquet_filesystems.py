@@ -108,6 +108,10 @@ def _missing() -> Any:
     raise ModuleNotFoundError("No module named 'adlfs'")
 
 
+def _denied() -> Any:
+    raise OSError("AWS Error ACCESS_DENIED during ListObjectsV2 operation")
+
+
 def _wrong() -> Any:
     return None
 
@@ -117,6 +121,7 @@ def _wrong() -> Any:
     [
         (_busy, NotYet, "BusyServer: 503 busy"),
         (_wrong, NotYet, "AttributeError: 'NoneType' object has no attribute"),
+        (_denied, ConfigurationError, "AWS Error ACCESS_DENIED"),
         (_missing, ConfigurationError, "ModuleNotFoundError: No module named 'adlfs'"),
     ],
 )
