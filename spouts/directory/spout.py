@@ -237,6 +237,7 @@ class Directory(Spout, Generic[R]):
     def _ended(self, reading: "_Reading") -> None:
         assert self._under_way is not None
         self._reading = None
+        self._failed.pop(reading.progress.found.mark, None)
         self._under_way.read(reading.progress)
 
     # -- what is done in a thread, one after the other

@@ -32,7 +32,7 @@ class TcpServer:
     cuts   Makes the cutting of a new connection.
     most   Connections at once; more are closed at once.
     token  The first message of a connection has to be this; a connection whose first message is not, or does not come
-           within TOKEN_S seconds, is closed. The time while connections are not read does not count.
+           within TOKEN_S seconds, is closed. When connections are read again after a while, it has as long again.
     """
 
     def __init__(
@@ -205,8 +205,12 @@ class _Peer(asyncio.Protocol):
         if self._transport.is_closing():
             return
         if held:
+            self._forget_token()  # it may send it, and that is not read now
             self._transport.pause_reading()
         else:
+            if self._waits_for_token is not None and not self._knows_token:
+                self._forget_token()
+                self._wait_for_token()
             self._transport.resume_reading()
 
     def cut_off(self) -> None:
@@ -218,9 +222,7 @@ class _Peer(asyncio.Protocol):
         self._waits_for_token = asyncio.get_running_loop().call_later(TOKEN_S, self._has_no_token)
 
     def _has_no_token(self) -> None:
-        if self._server.held:  # it may have sent the token, which is not read now
-            self._wait_for_token()
-        elif not self._ended:
+        if not self._ended:
             self._server.silent()
             self._cuts = None
             self.cut_off()

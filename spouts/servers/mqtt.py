@@ -155,6 +155,7 @@ class MqttConnection:
         self._held = PayloadRoom(source.prefetch + 1)  # what has come
         self._open: dict[int, BrokerDelivery] = {}  # number → the delivery of QoS 1 that is not acknowledged
         self._news = asyncio.Event()
+        self._gives_back = False
 
     # -- the session
 
@@ -212,7 +213,9 @@ class MqttConnection:
 
     def _taken(self, made: mqtt.MqttClient, message: Any) -> None:
         """Keep a message that the server has given. The receive maximum bounds those of QoS 1, a pause all of them, and
-        their bytes."""
+        their bytes. At the end there is no pause, and what comes then is not kept: the server gives it again."""
+        if self._gives_back:
+            return
         known = self._open.get(message.mid) if message.qos else None
         if made is not self._client or (known is not None and message.dup):
             return
@@ -284,7 +287,7 @@ class MqttConnection:
 
         A server that reads slowly drops what it has not read when the next run takes the session over.
         """
-        made = self._client
+        made, self._gives_back = self._client, True
         if made is not None and not made.lost.is_set():
             with contextlib.suppress(ServerAway):
                 await made.unsubscribe(self._others)  # which are not there: the answer comes after all that was sent

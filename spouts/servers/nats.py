@@ -175,12 +175,15 @@ class NatsConnection:
         found = {name: await self._consumer(stream, name) for name in names}
         before = {name: consumer for name, consumer in found.items() if consumer is not None}
         if wanted is None and before:  # no state directory: the consumer knows how far the last run was
-            wanted = max(consumer.ack_floor.stream_seq for consumer in before.values()) + 1
+            wanted = max(_begins_after(consumer) for consumer in before.values()) + 1
         if wanted is None:
             wanted = info.state.last_seq + 1 if source.begin == "new" else 1
         if info.config.retention == api.RetentionPolicy.WORK_QUEUE:
             wanted = 1  # it has what is not acknowledged, and is read as it is
         keeps_interest = info.config.retention == api.RetentionPolicy.INTEREST
+        if keeps_interest and len(before) == len(names):  # an earlier start has ended between the two calls below
+            ahead = max(before, key=lambda name: _begins_after(before[name]))
+            await self._delete(stream, {ahead: before.pop(ahead)})
         name = next(name for name in names if name not in before or not keeps_interest)
         settings = api.ConsumerConfig(
             durable_name=name,
@@ -279,6 +282,11 @@ class NatsConnection:
 
     def _away(self, error: BaseException) -> ServerAway:
         return nats.away(self._source.url, error)
+
+
+def _begins_after(consumer: Any) -> int:
+    """Return the number of the last message that a consumer gives no more; the floor of a new one may be 0."""
+    return max(int(consumer.ack_floor.stream_seq), int(consumer.config.opt_start_seq or 1) - 1)
 
 
 class RequestSize:

@@ -300,6 +300,36 @@ async def test_a_flood_of_qos_0_is_held_back_and_the_connection_stays(
     assert numbers(driven) == [*range(200)]
 
 
+async def test_a_source_that_is_closed_in_a_pause_keeps_nothing_of_what_comes_then_and_it_is_given_again(
+    topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spouts.broker.payload_room.WAITING_BYTES_MAX", 100_000)
+    memory = Memory()
+    driven = DrivenSource(source(topic, value=Json(SourceItem, id="number")), memory)
+    await driven.open()
+    connection, made = driven.spout._connection, 0
+    long = [b'{"number": %d, "text": "%s"}' % (number, b"x" * 20_000) for number in range(300)]
+    await asyncio.to_thread(publish, topic, long)
+    assert await within(COME_S, lambda: connection._client._is_paused)
+    await asyncio.sleep(0.2)
+    received = connection._received
+
+    def counted(*given: Any) -> Any:
+        nonlocal made
+        made += 1
+        return received(*given)
+
+    monkeypatch.setattr(connection, "_received", counted)
+    await driven.close()
+    assert made == 0
+    again = DrivenSource(source(topic, value=Json(SourceItem, id="number")), memory)
+    await again.open()
+    await again.take(300, COME_S)
+    await again.settle(again.messages)
+    await again.close()
+    assert sorted(numbers(again)) == [*range(300)]
+
+
 async def test_a_run_with_another_topic_gets_nothing_of_the_former_one(topic: str) -> None:
     memory = Memory()
     for place, number in (("a", 1), ("b", 2)):

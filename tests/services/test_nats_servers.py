@@ -63,6 +63,14 @@ async def left(server: NatsServer) -> int:
         await client.close()
 
 
+async def consumers(server: NatsServer) -> list[str]:
+    client = await nats.connect(f"nats://127.0.0.1:{server.port}")
+    try:
+        return sorted(str(found.name) for found in await client.jetstream().consumers_info("ITEMS"))
+    finally:
+        await client.close()
+
+
 def source(server: NatsServer, **options: Any) -> NatsSource[Any]:
     return NatsSource(f"nats://127.0.0.1:{server.port}", "ITEMS", **{"value": SourceItem, **options})
 
@@ -155,6 +163,61 @@ async def test_settled_messages_leave_a_work_queue_and_none_is_lost_between_runs
         await again.close()
         assert sorted(numbers(again)) == [*range(13, 22)]
         assert await left(server) == (21 if retention == "limits" else 0)
+
+
+async def test_without_a_state_directory_a_run_that_has_settled_nothing_is_begun_at_the_same_message(
+    tmp_path: Path,
+) -> None:
+    with own_server(tmp_path) as server:
+        await stream(server)
+        await publish(server, [1, 2])
+        for number in (3, 4):
+            driven = DrivenSource(source(server, begin="new"), Memory())
+            await driven.open()
+            await publish(server, [number])
+            await driven.take(number - 2, COME_S)
+            await driven.rest()
+            await driven.close()
+            assert numbers(driven) == [*range(3, number + 1)]
+
+
+@pytest.mark.parametrize("retention", ["limits", "interest"])
+@pytest.mark.parametrize("has_state", [True, False])
+async def test_a_start_finds_both_consumers_as_an_earlier_one_was_killed_between_making_and_deleting_one(
+    tmp_path: Path, retention: str, has_state: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with own_server(tmp_path) as server:
+        await stream(server, retention=nats.js.api.RetentionPolicy(retention))
+        memory = Memory()
+
+        def run() -> DrivenSource:
+            return DrivenSource(source(server, durable="test"), memory if has_state else Memory())
+
+        first = run()
+        await first.open()
+        await publish(server, range(1, 21))
+        await first.take(20, COME_S)
+        await first.settle(first.messages[:12])
+        await first.close()
+
+        async def killed(*_: Any) -> None:
+            raise ConfigurationError("killed")
+
+        with monkeypatch.context() as patched:
+            patched.setattr("spouts.servers.nats.NatsConnection._delete", killed)
+            with pytest.raises(ConfigurationError, match="killed"):
+                await run().open()
+        if retention == "interest":
+            assert await consumers(server) == ["test", "test-2"]
+        for number in (21, 22):
+            await publish(server, [number])
+            again = run()
+            await again.open()
+            assert len(await consumers(server)) == 1
+            await again.take(number - 12, COME_S)
+            await again.rest()
+            await again.close()
+            assert sorted(numbers(again)) == [*range(13, number + 1)]
 
 
 async def test_without_a_state_directory_a_run_begins_at_what_is_not_acknowledged(tmp_path: Path) -> None:

@@ -72,6 +72,31 @@ async def test_a_file_that_stays_unreadable_ends_the_run_with_an_error_that_name
     assert len(read) == TRIES_MAX
 
 
+async def test_files_that_are_read_well_at_a_later_try_do_not_count_among_those_that_cannot_be_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spouts.directory.spout.AGAIN_FIRST_S", 0.01)
+    monkeypatch.setattr("spouts.directory.spout.FAILED_MAX", 2)
+    pread, read = os.pread, set[str]()
+
+    def breaks_once(descriptor: int, size: int, offset: int) -> bytes:
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        if path not in read:
+            read.add(path)
+            raise OSError(5, "Input/output error")
+        return pread(descriptor, size, offset)
+
+    monkeypatch.setattr("spouts.directory.content.os.pread", breaks_once)
+    async with opened(Directory(folder / "*.log")) as source:
+        for number in range(5):
+            place(folder / f"{number}.log", b"%d\n" % number)
+            await source.take(number + 1, WAIT_S)
+        await source.take(6, WAIT_S)
+        assert source.ended
+    assert texts(source) == [*"01234"]
+    assert len(read) == 5, "each has failed once"
+
+
 async def test_an_unreadable_file_that_goes_away_is_no_trouble(folder: Path, failing: Any) -> None:
     path = place(folder / "a.log", b"x\n")
     place(folder / "b.log", b"z\n")

@@ -57,7 +57,6 @@ class AmqpChannel:
         self._connection, self._transports = connection, transports
         self._why: BaseException | None = None
         self._when_lost: Callable[[], None] = lambda: None
-        self._wants_pause, self._asking = False, 0
         raw.closing.add_done_callback(self._closed)
 
     def _closed(self, closing: "asyncio.Future[Any]") -> None:
@@ -83,31 +82,14 @@ class AmqpChannel:
         """Return the error for a lost channel, with the reason."""
         return away(self._url, self._why or ConnectionResetError("the connection is lost"))
 
-    def pause(self) -> None:
-        """Read nothing, until `resume`, but while a call waits for its answer, which comes after the messages. The rest
-        waits at the server."""
-        self._wants_pause = True
-        self._look_at_pause()
-
-    def resume(self) -> None:
-        """Read on."""
-        self._wants_pause = False
-        self._look_at_pause()
-
-    def _look_at_pause(self) -> None:
-        self._transports.may_read(not self._wants_pause or self._asking > 0)
-
-    async def call(self, work: Awaitable[T], *, has_answer: bool = True) -> T:
-        """Wait for a call of `raw`, but no longer than CALL_S, and than until the channel is lost. `has_answer`: the
-        server answers it.
+    async def call(self, work: Awaitable[T]) -> T:
+        """Wait for a call of `raw`, but no longer than CALL_S, and than until the channel is lost.
 
         Raises ServerAway, and ChannelRefused if the server refuses the call; both ways the channel is lost. aiormq's
         own calls may wait for ever if the connection is lost while they write.
         """
         calling = asyncio.ensure_future(work)
         lost = asyncio.ensure_future(self.lost.wait())
-        self._asking += has_answer
-        self._look_at_pause()
         try:
             await asyncio.wait((calling, lost), timeout=CALL_S, return_when=asyncio.FIRST_COMPLETED)
             if calling.done() and not calling.cancelled():
@@ -118,8 +100,6 @@ class AmqpChannel:
         except failures(self._library) as error:
             raise self._explained(error) from error
         finally:
-            self._asking -= has_answer
-            self._look_at_pause()
             for each in (calling, lost):
                 each.cancel()
                 each.add_done_callback(_looked_at)
@@ -153,7 +133,6 @@ class AmqpChannel:
 
     async def close(self) -> None:
         """Close both. Does not raise, and takes CLOSE_S and ABORT_S at most."""
-        self.resume()
         await _discarded(self._connection, self._transports)
 
 
@@ -167,7 +146,6 @@ class Transports:
         self._tls, self._decode, self._where = tls, decode, where
         self._has_warned = False
         self._writer: asyncio.StreamWriter | None = None
-        self._frames: ReadableFrames | None = None
 
     async def create(self, url: Any, **kwargs: Any) -> tuple[ReadableFrames, asyncio.StreamWriter]:
         """Connect. aiormq calls it."""
@@ -175,16 +153,7 @@ class Transports:
         if url.scheme == "amqps":
             context = (self._tls or Tls()).for_client()
         reader, self._writer = await asyncio.open_connection(url.host, url.port, ssl=context)
-        self._frames = ReadableFrames(reader, self._decode, self._left_out)
-        return self._frames, self._writer
-
-    def may_read(self, may_read: bool) -> None:
-        """Begin or end a pause of reading."""
-        if self._frames is not None:
-            if may_read:
-                self._frames.may_read.set()
-            else:
-                self._frames.may_read.clear()
+        return ReadableFrames(reader, self._decode, self._left_out), self._writer
 
     def _left_out(self, name: str) -> None:
         if not self._has_warned:

@@ -6,15 +6,10 @@ types. pamqp raises for those (`short_str`, `timestamp` and `field_table` in pam
 before aiormq sees it, and the message comes without. Must not know connections.
 """
 
-import asyncio
-import contextlib
 from asyncio import StreamReader
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-# Seconds between two frames that are read in a pause. aiormq gives a connection up after three minutes without one, and
-# sees that it has ended only if it reads.
-PAUSED_S: Final = 20.0
 HEAD_BYTES: Final = 7  # type, channel and size of a frame
 METHOD, HEADER = 1, 2  # types of frames
 DELIVER: Final = b"\x00\x3c\x00\x3c"  # the class and the method of basic.deliver
@@ -57,7 +52,7 @@ class Truncated(ValueError):
 
 
 class ReadableFrames:
-    """The reading end of a connection, as aiormq uses it: `readexactly` and `at_eof`. `may_read` is clear in a pause.
+    """The reading end of a connection, as aiormq uses it: `readexactly` and `at_eof`.
 
     `decode` is the module pamqp.decode. `left_out` is called with the name of each property or header that is left out.
     """
@@ -65,8 +60,6 @@ class ReadableFrames:
     def __init__(self, reader: StreamReader, decode: Any, left_out: LeftOut) -> None:
         self._reader, self._decode, self._left_out = reader, decode, left_out
         self._frame, self._at = b"", 0
-        self.may_read = asyncio.Event()
-        self.may_read.set()
 
     def at_eof(self) -> bool:
         """Return True if nothing more comes."""
@@ -80,10 +73,6 @@ class ReadableFrames:
         return self._frame[self._at - count : self._at]
 
     async def _next(self) -> bytes:
-        if not self.may_read.is_set():
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(PAUSED_S):
-                    await self.may_read.wait()
         head = await self._reader.readexactly(HEAD_BYTES)
         if head.startswith(b"AMQP"):  # no frame: the server has another version
             return head

@@ -27,7 +27,9 @@ from listener_kit import (
 )
 
 from spouts import Line
+from spouts.incoming.cutter import LineCutter
 from spouts.listeners.lines import Socket
+from spouts.listeners.tcp import TcpServer
 from spouts.payload.formats import Json, Msgpack
 from topology.clients.tls import Tls
 from topology.dead_letters import Malformed
@@ -236,6 +238,39 @@ async def test_a_token_that_is_not_read_because_bolts_are_slow_is_waited_for(mon
             await source.take(4, WAIT_S)
         assert texts(source) == ["1", "2", "3", "4"]
         assert "refused" not in "".join(source.spout.summary())
+
+
+async def test_a_client_has_the_whole_time_for_its_token_again_once_connections_are_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("spouts.listeners.tcp.TOKEN_S", 0.5)
+    came: list[bytes] = []
+    server = TcpServer(
+        "test",
+        lambda cuts, *_: came.extend(cut.data for cut in cuts),
+        lambda: LineCutter(100, pieces=False),
+        most=5,
+        token=Secret("word"),
+    )
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    await server.open([listener], None)
+    with (
+        socket.create_connection(("127.0.0.1", port)) as client,
+        socket.create_connection(("127.0.0.1", port)) as silent,
+    ):
+        await until(lambda: server.connections == 2)
+        server.hold(True)
+        await asyncio.sleep(0.45)
+        server.hold(False)  # just before the first timer fires: what the client sends is not read yet
+        await asyncio.sleep(0.2)
+        client.sendall(b"word\nlet in\n")
+        await until(lambda: bool(came))
+        assert server.refused == 0
+        await asyncio.to_thread(until_closed, silent)
+    await server.close()
+    assert came == [b"let in"]
+    assert server.refused == 1, "the one that sends none is cut off all the same"
 
 
 async def test_tls_reads_what_a_client_with_the_authority_sends(tmp_path: Path) -> None:
