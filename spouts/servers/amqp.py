@@ -1,10 +1,9 @@
 """`AmqpSource`: a queue of RabbitMQ as a source. Knows AMQP 0-9-1; must not know how a connection is made."""
 
 import asyncio
-import contextlib
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final, Literal
@@ -12,7 +11,6 @@ from typing import Any, ClassVar, Final, Literal
 from typing_extensions import TypeVar
 
 from acker.identity import MessageId
-from spouts.broker import payload_room
 from spouts.broker.connection import Received
 from spouts.broker.deliveries import BrokerDelivery, ConfirmedPrefix, OpenDeliveries
 from spouts.broker.source import BrokerSource
@@ -33,10 +31,6 @@ R = TypeVar("R", bound=Record, default=Line)
 
 UNCONFIRMED: Final = 10_000  # messages that RabbitMQ gives without a confirmation, if the user does not say
 UNCONFIRMED_MAX: Final = 65_535  # the most that basic.qos can say
-COUNT_LEAST: Final = 16  # messages that one consumer may have without an acknowledgement, however large they are
-TRUST: Final = 8  # times as many messages as were seen are expected to be no larger than those
-WORTH: Final = 4  # a new consumer is begun for one part in so many of what fits, and for less only if nothing comes
-SPARE: Final = -1  # the number of a consumer that is none of the window's
 LOOK_S: Final = 1.0  # seconds between two looks at whether the queue still gives messages, if none come
 STREAM_HEADER: Final = "x-stream-offset"  # only messages of a stream have it
 DECLARES: Final = (None, "durable", "quorum")
@@ -82,9 +76,8 @@ class AmqpSource(BrokerSource[R]):
     tls      Certificates; None: those of the system if the URL begins with amqps://.
     prefetch Messages of a task that RabbitMQ gives without an acknowledgement (basic.qos), up to 65,535. It has to be
              more than what is under way between two checkpoints: a task reads at most `prefetch` messages in
-             `checkpoint_s`, and stops if bolts hold so many. It begins with 16, and RabbitMQ is then asked for so many
-             at once that payloads of about 128 MiB wait to be emitted, if they are as large as the largest of late;
-             for at least 16. If payloads become larger all at once, `prefetch` of these may come.
+             `checkpoint_s`, and stops if bolts hold so many. All of them are in memory, whatever their size: for
+             payloads above some kB, set a smaller number.
 
     Beside the payload there are `routing_key`, `exchange`, `message_id`, `correlation_id`, `type`, `content_type`,
     `redelivered` (True if the message may have been given before) and headers. The event time is the property
@@ -174,12 +167,9 @@ class AmqpConnection:
         self.where = f"queue {source.queue} of {without_secrets(source.url)}"
         self._channel: amqp.AmqpChannel | None = None
         self._come: deque[Received] = deque()
-        self._window = ConsumerWindow(source.prefetch)
-        self._held = self._window.held
         self._news = asyncio.Event()
         self._unacknowledged = ConfirmedPrefix()
         self._consumer = ""
-        self._renewing: asyncio.Task[None] | None = None  # begins another consumer
         self._gives_back = False
         self._lifts_limit = True  # False: the queue was made with a delivery limit
 
@@ -207,53 +197,16 @@ class AmqpConnection:
             source.url, needed_by="AmqpSource", confirms=False, tls=source.tls, name=self._name
         )
         self._unacknowledged, self._come = ConfirmedPrefix(), deque()
-        self._window.connected()
-        self._held = self._window.held
         return self._channel
 
     async def _consume(self, channel: amqp.AmqpChannel) -> None:
-        """Begin a consumer, with as many messages as the window says: basic.qos is for the next consumer."""
-        window = self._window
-        number = window.number
-        await channel.call(channel.raw.basic_qos(prefetch_count=window.count))
+        """Begin the consumer: RabbitMQ gives at most `prefetch` messages without an acknowledgement."""
+        await channel.call(channel.raw.basic_qos(prefetch_count=self._source.prefetch))
         begun = await channel.call(
-            channel.raw.basic_consume(self._source.queue, lambda message: self._taken(channel, number, message))
+            channel.raw.basic_consume(self._source.queue, lambda message: self._taken(channel, message))
         )
         self._consumer = begun.consumer_tag
         channel.when_lost(self._news.set)
-
-    async def _renew(self, channel: amqp.AmqpChannel, count: int) -> None:
-        """Begin another consumer, and end the present one. What that one has given stays, and so does what is on its
-        way. In this order, as a queue may be deleted with its last consumer."""
-        before = self._consumer
-        self._window.renewed(count)
-        with contextlib.suppress(ServerAway, amqp.ChannelRefused):  # `receive` finds the channel lost
-            await self._consume(channel)
-            await channel.call(channel.raw.basic_cancel(before))
-            if not self._window.has_given:
-                await self._wake(channel)
-
-    async def _wake(self, channel: amqp.AmqpChannel) -> None:
-        """Begin a consumer, and end it. A classic queue with a single active consumer has made the next one active, but
-        gives it nothing until it hears of another one, or of a new message."""
-        raw = channel.raw
-        await channel.call(raw.basic_qos(prefetch_count=1))
-        spare = await channel.call(
-            raw.basic_consume(self._source.queue, lambda message: self._taken(channel, SPARE, message))
-        )
-        await channel.call(raw.basic_cancel(spare.consumer_tag))
-
-    def _look_at_window(self, channel: amqp.AmqpChannel, *, is_idle: bool) -> None:
-        """Begin to renew the consumer, if that gives more messages or fewer."""
-        renewing = self._renewing
-        if renewing is not None:
-            if not renewing.done():
-                return
-            self._renewing = None
-            renewing.result()
-        if (count := self._window.wanted(is_idle=is_idle)) is not None:
-            self._renewing = asyncio.get_running_loop().create_task(self._renew(channel, count), name="renews")
-            self._renewing.add_done_callback(lambda _: self._news.set())
 
     def _declared(self, channel: amqp.AmqpChannel) -> Any:
         """Return the call that looks for the queue, or makes it; a quorum queue without a limit of deliveries, if the
@@ -274,14 +227,13 @@ class AmqpConnection:
 
     # -- receiving
 
-    def _taken(self, channel: amqp.AmqpChannel, consumer: int, message: Any) -> None:
+    def _taken(self, channel: amqp.AmqpChannel, message: Any) -> None:
         """Keep a message that RabbitMQ has given. basic.qos bounds how many there are. What comes when all is given
         back is given back too."""
         if channel is self._channel and not self._gives_back:
             tag = message.delivery.delivery_tag
             self._unacknowledged.add(tag)
             self._come.append(self._received(channel, message))
-            self._window.came(consumer, tag, len(message.body))
             self._news.set()
 
     def _received(self, channel: amqp.AmqpChannel, message: Any) -> Received:
@@ -312,25 +264,20 @@ class AmqpConnection:
         """See `Connection.receive`. Raises ConfigurationError for a stream."""
         channel = self._channel
         assert channel is not None, "open"
-        is_idle = False
         while True:
             if channel.lost.is_set():
                 raise channel.away()
-            self._look_at_window(channel, is_idle=is_idle)
             if self._come:
                 taken = [self._come.popleft() for _ in range(min(limit, len(self._come)))]
-                self._held.leave(len(taken))
                 if f"header:{STREAM_HEADER}" in taken[0].attributes:
                     text = f"AmqpSource: {self.where} is a stream, which keeps what is acknowledged; bind a queue"
                     raise refused(f"{text} to the same exchange, and read that")
                 return taken
             self._news.clear()
-            is_idle = False
             try:
                 async with asyncio.timeout(LOOK_S):
                     await self._news.wait()
             except TimeoutError:
-                is_idle = True
                 if self._consumer not in channel.raw.consumers:  # RabbitMQ has ended it, and keeps the channel
                     raise ServerAway(f"{self.where} gives no more: it was deleted, or its server ends") from None
 
@@ -344,14 +291,12 @@ class AmqpConnection:
         deliveries = [delivery for delivery in handles if delivery.connection is channel]
         tags = self._deliveries.taken_tags(deliveries)
         last, single = self._unacknowledged.confirm(tags)
-        self._window.acknowledged(tags)
         if last or single:
             try:
                 await channel.call(_acknowledge(channel.raw, last, single))
             except amqp.ChannelRefused as error:
                 raise channel.away() from error
         self._deliveries.confirmed(deliveries)
-        self._news.set()  # there may be room for another consumer
 
     async def give_back(self, handles: Sequence[Any]) -> None:
         """See `Connection.give_back`.
@@ -363,8 +308,6 @@ class AmqpConnection:
         if channel is None or channel.lost.is_set():
             return
         try:
-            if self._renewing is not None:  # a call that is broken off closes the channel
-                await asyncio.wait({self._renewing})
             await channel.call(channel.raw.basic_cancel(self._consumer))
             await channel.call(channel.raw.basic_nack(0, multiple=True, requeue=True))  # 0: all that it has given
         except (ServerAway, amqp.ChannelRefused):
@@ -377,76 +320,6 @@ class AmqpConnection:
         self._deliveries.connection_lost()
         if channel is not None:
             await channel.close()
-        renewing, self._renewing = self._renewing, None
-        if renewing is not None:
-            renewing.cancel()
-            await asyncio.wait({renewing}, timeout=amqp.ABORT_S)
-
-
-class ConsumerWindow:
-    """The number of messages that RabbitMQ may give without an acknowledgement: `count`, to the present consumer.
-
-    Those that earlier consumers of the channel have given do not count for RabbitMQ. So a new consumer is what brings
-    more, as soon as the present one may give none and what has come is emitted; bolts may so hold up to `prefetch`
-    messages, also if they are large. A new consumer with a smaller count is begun if payloads have become larger. Pure.
-
-    number  The number of the present consumer.
-    held    What has come, and is not emitted.
-    """
-
-    def __init__(self, prefetch: int) -> None:
-        self.number = 0
-        self._prefetch = prefetch
-        self._largest = self._seen = 0  # the largest payload of late, in bytes; and the messages that have come
-        self.connected()
-
-    def connected(self) -> None:
-        """Note a new channel, which has given nothing."""
-        self.held = payload_room.PayloadRoom(self._prefetch)
-        self._open: dict[int, int] = {}  # what is not acknowledged: tag → consumer
-        self.renewed(self._most())
-
-    def renewed(self, count: int) -> None:
-        """Note that another consumer is the present one."""
-        self.number += 1
-        self.count, self._given = count, 0  # messages of the present consumer that are not acknowledged
-
-    @property
-    def has_given(self) -> bool:
-        """True if something of the present consumer is not acknowledged."""
-        return self._given > 0
-
-    def came(self, consumer: int, tag: int, size: int) -> None:
-        """Note a message that a consumer has given, whose payload has so many bytes."""
-        self._open[tag] = consumer
-        self._given += consumer == self.number
-        self._seen += 1
-        self._largest = max(size, self._largest - self._largest // payload_room.FORGETS)
-        self.held.enter(size)
-
-    def acknowledged(self, tags: Iterable[int]) -> None:
-        """Note that these are acknowledged."""
-        for tag in tags:
-            self._given -= self._open.pop(tag, 0) == self.number
-
-    def wanted(self, *, is_idle: bool) -> int | None:
-        """Return the count of a new consumer, or None if the present one will do. `is_idle`: nothing has come lately,
-        so a few messages are worth it."""
-        most = self._most()
-        room = min(most, self._prefetch - len(self._open))
-        if self.held.bytes:
-            room = min(room, (payload_room.WAITING_BYTES_MAX - self.held.bytes) // max(1, self._largest))
-        if room < 1:
-            return None
-        if self.count >= 2 * most:
-            return room
-        is_worth_it = is_idle or room * WORTH >= most
-        return room if self._given >= self.count and is_worth_it else None
-
-    def _most(self) -> int:
-        """Return the number of messages that fit, if they are as large as the largest of late."""
-        fit = payload_room.WAITING_BYTES_MAX // max(1, self._largest)
-        return min(self._prefetch, max(COUNT_LEAST, min(fit, self._seen * TRUST)))
 
 
 async def _acknowledge(raw: Any, last: int, single: Sequence[int]) -> None:
