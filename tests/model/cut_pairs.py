@@ -34,7 +34,7 @@ class Pairing:
             self.members[root[2]] = inputs
             # A join's output for other anchors is another one: that is so without a partner that was dropped.
             is_alone = any((source, number) in self.run.dropped for source in SOURCES) and len(inputs) < len(SOURCES)
-            name = ("pair", number, "alone") if is_alone else ("pair", number)
+            name = ("pair", number, *(each.cause[0] for each in inputs)) if is_alone else ("pair", number)
             self.run.arrive(FIRST, Tup(name, ("pair", number), root, 0, self.run.generation, self.worker.gathered))
 
     def _is_done(self, source: str, number: int) -> bool:
