@@ -100,6 +100,7 @@ async def test_messages_over_a_slow_line_are_confirmed_bit_by_bit_and_none_is_se
     with own_server(tmp_path) as server:
         await made(server)
         sent = 0
+        writers: list[asyncio.StreamWriter] = []
 
         async def slowly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, bytes_per_s: float | None) -> None:
             nonlocal sent
@@ -113,6 +114,7 @@ async def test_messages_over_a_slow_line_are_confirmed_bit_by_bit_and_none_is_se
 
         async def passed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             there = await asyncio.open_connection("127.0.0.1", server.port)
+            writers.extend((writer, there[1]))
             await asyncio.gather(slowly(reader, there[1], 20e6), slowly(there[0], writer, None), return_exceptions=True)
 
         line = await asyncio.start_server(passed, "127.0.0.1", 0)
@@ -123,6 +125,9 @@ async def test_messages_over_a_slow_line_are_confirmed_bit_by_bit_and_none_is_se
             assert await within(COME_S, lambda: len(out.acked) == COUNT - 1), sink.away
             assert sink.duplicates == 0
         line.close()
+        for each in writers:
+            each.transport.abort()
+        assert await within(COME_S, lambda: all(each.transport._sock is None for each in writers))  # type: ignore[attr-defined]
         assert sent < LARGE * COUNT
 
 
