@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from benchmarks.servers.kinds import BenchedServer, Reading, bodies, plain_reading, reading
+from benchmarks.servers.kinds import BenchedSink, BenchedSource, Reading, bodies, plain_reading, reading
 from topology import Bolt, Message, Positions, Spout, Task, Topology
 from topology.runtime.asyncio_tools import settle_heap
 from topology.runtime.embedded.run import EmbeddedRun
@@ -96,12 +96,12 @@ def measured(name: str, seconds: float) -> dict[str, float]:
     path, expected = SERVERS[server]
     module, kind = path.split(".")
     made = getattr(import_module(f"benchmarks.servers.{module}"), kind)()
-    measure = {"source": _read_bare if bare else _read, "sink": _write_bare if bare else _write}[way]
+    measure: Any = {"source": _read_bare if bare else _read, "sink": _write_bare if bare else _write}[way]
     return asyncio.run(_within(measure, made, max(100, round(expected * seconds))))
 
 
 async def _within(
-    measure: Callable[[BenchedServer, Timer], Coroutine[Any, Any, None]], server: BenchedServer, count: int
+    measure: Callable[[Any, Timer], Coroutine[Any, Any, None]], server: Any, count: int
 ) -> dict[str, float]:
     timer = Timer(count)
     async with asyncio.timeout(WAIT_S), server.there():
@@ -109,14 +109,14 @@ async def _within(
     return timer.figures
 
 
-async def _read(server: BenchedServer, timer: Timer) -> None:
+async def _read(server: BenchedSource, timer: Timer) -> None:
     await server.fill(bodies(timer.count))
     topology = Topology("bench")
     topology.bolt("count", Count(timer), topology.spout("readings", server.source()).shuffle())
     await _run(topology, timer)
 
 
-async def _read_bare(server: BenchedServer, timer: Timer) -> None:
+async def _read_bare(server: BenchedSource, timer: Timer) -> None:
     await server.fill(bodies(timer.count))
     settle_heap()
     timer.begin()
@@ -124,7 +124,7 @@ async def _read_bare(server: BenchedServer, timer: Timer) -> None:
         timer.came(came)
 
 
-async def _write(server: BenchedServer, timer: Timer) -> None:
+async def _write(server: BenchedSink, timer: Timer) -> None:
     await server.receive()
     readings = Readings([reading(number) for number in range(timer.count)], timer)
     topology = Topology("bench")
@@ -132,7 +132,7 @@ async def _write(server: BenchedServer, timer: Timer) -> None:
     await _run(topology, timer)
 
 
-async def _write_bare(server: BenchedServer, timer: Timer) -> None:
+async def _write_bare(server: BenchedSink, timer: Timer) -> None:
     await server.receive()
     readings = [plain_reading(number) for number in range(timer.count)]
     settle_heap()

@@ -52,21 +52,29 @@ class BenchedServer(Protocol):
         """Make the place, and remove it at the end."""
         ...
 
+
+class BenchedSource(BenchedServer, Protocol):
+    """A server that is read."""
+
     async def fill(self, bodies: Sequence[bytes]) -> None:
         """Put these messages there; or begin to post them, if the source is the server."""
-
-    async def receive(self) -> None:
-        """Begin to receive what is sent, if the server alone does not."""
 
     def read(self, count: int) -> AsyncIterator[int]:
         """Read and decode `count` messages by plain code, and confirm them; yield how many came at once."""
         ...
 
-    async def write(self, bodies: Sequence[bytes]) -> None:
-        """Write messages by plain code, each confirmed."""
-
     def source(self) -> Any:
         """Return a spout that reads the place."""
+
+
+class BenchedSink(BenchedServer, Protocol):
+    """A server that is written."""
+
+    async def receive(self) -> None:
+        """Begin to receive what is sent, if the server alone does not."""
+
+    async def write(self, bodies: Sequence[bytes]) -> None:
+        """Write messages by plain code, each confirmed."""
 
     def sink(self) -> Any:
         """Return a sink that writes there."""

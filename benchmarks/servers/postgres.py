@@ -3,7 +3,6 @@
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 import msgspec
 import psycopg
@@ -47,14 +46,5 @@ class Postgres:
                     Reading(*row[1:])
                 yield len(rows)
 
-    async def receive(self) -> None:
-        raise NotImplementedError
-
-    async def write(self, bodies: Sequence[bytes]) -> None:
-        raise NotImplementedError
-
     def source(self) -> PostgresSource[Reading]:
         return PostgresSource(DSN, table=self.name, column="n", value=Reading)
-
-    def sink(self) -> Any:
-        raise NotImplementedError

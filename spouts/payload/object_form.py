@@ -23,24 +23,24 @@ _SHOWN: Final = (bool, int, float, Decimal, datetime)  # whose text is what str(
 
 
 class ObjectForm(Generic[R]):
-    """The twin of one record class, without the fields in `besides`, which the payload does not have.
+    """The twin of one record class, without the fields in `left_out`, which the payload does not have.
 
     A field may be under another key: `user: str = msgspec.field(name="userName")`. Keys that are no field are ignored.
     A time becomes UTC; a time without a zone does not fit. Raises ConfigurationError for a class that refers to itself,
     or that is no record class.
     """
 
-    def __init__(self, cls: type[R], besides: Sequence[str] = ()) -> None:
+    def __init__(self, cls: type[R], left_out: Sequence[str] = ()) -> None:
         if problems := record_problems(cls):
             raise wrong_payload_class(f"value: {problems[0]}")
         self._records: dict[type, type[Record]] = {}  # twin → record class
         self._has_times = False
-        self.twin: Any = self._twin_of(cls, frozenset(besides), ())
+        self.twin: Any = self._twin_of(cls, frozenset(left_out), ())
         self._cls = cls
         self._flat = len(self._records) == 1 and not self._has_times
 
     def values(self, twin: Any) -> Sequence[Any]:
-        """Return the values of the record's fields, without those in `besides`. Raises ValueError for a time without a
+        """Return the values of the record's fields, without those in `left_out`. Raises ValueError for a time without a
         zone."""
         values = msgspec.structs.astuple(twin)
         return values if self._flat else [self._plain(value) for value in values]
@@ -59,13 +59,13 @@ class ObjectForm(Generic[R]):
             return kind(map(self._plain, value))
         return value
 
-    def _twin_of(self, cls: type[Record], besides: frozenset[str], within: tuple[type, ...]) -> type[msgspec.Struct]:
+    def _twin_of(self, cls: type[Record], left_out: frozenset[str], within: tuple[type, ...]) -> type[msgspec.Struct]:
         if cls in within:
             raise wrong_payload_class(f"value: {cls.__name__} contains itself, and cannot be decoded from an object")
         fields: list[Any] = []
         keys: dict[str, str] = {}
         for field in msgspec.structs.fields(cls):
-            if field.name in besides:
+            if field.name in left_out:
                 continue
             kind = self._type_of(field.type, (*within, cls))
             keys[field.name] = field.encode_name

@@ -1,4 +1,4 @@
-"""A real SMTP server of a few lines for tests of `Email`: it keeps mails, and refuses what it is told to refuse."""
+"""A real SMTP server of a few lines for tests of `Email`: it keeps mails, and refuses those that a test names."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""A real HTTP server for tests of `WebHook` and the channels on it: it keeps what it gets, and fails as it is told.
+"""A real HTTP server for tests of `WebHook` and the channels on it: it keeps requests, and a test says the answers.
 
 It has a loop and a thread of its own, so a test's loop may be busy or virtual, and its process may be killed.
 """
